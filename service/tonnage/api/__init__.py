@@ -1,0 +1,1 @@
+"""The HTTP surface: thin controllers over `plans` and `catalog`, problem details, keys, paging."""

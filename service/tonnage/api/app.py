@@ -1,0 +1,76 @@
+"""The application, put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar, Request, Response
+from litestar.types import Message, Scope
+
+from tonnage.database import create_pool
+from tonnage.settings import Settings
+
+from . import docs, fit, health, imports, records, releases
+from .context import Context, context_of
+from .observe import Observe, configure_logging
+from .operations import operation_of
+from .problems import answer_error
+
+
+def create_app(settings: Settings) -> Observe:
+    """The ASGI application. ``.app`` is the Litestar application inside the observing layer."""
+    configure_logging(settings.log_format)
+    context = Context(settings, create_pool(settings))
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        app.state.context = context
+        async with context.shelf.followed():
+            yield
+        await context.engine.dispose()
+
+    inner = Litestar(
+        route_handlers=[
+            fit.fit_inference,
+            *imports.HANDLERS,
+            *records.HANDLERS,
+            *releases.HANDLERS,
+            *health.HANDLERS,
+            *docs.HANDLERS,
+        ],
+        lifespan=[lifespan],
+        before_request=_need_key_to_read if settings.reads_need_key else None,
+        before_send=[allow_every_method],
+        exception_handlers={Exception: answer_error},
+        request_max_body_size=settings.largest_body_bytes,
+        openapi_config=None,
+        logging_config=None,
+    )
+    return Observe(inner, settings.request_seconds)
+
+
+async def _need_key_to_read(request: Request) -> Response[bytes] | None:
+    operation = operation_of(request)
+    if operation is not None and not operation.is_open and operation.scope is None:
+        await context_of(request).keyring.principal(request, None)
+    return None
+
+
+async def allow_every_method(message: Message, scope: Scope) -> None:
+    """Litestar 2 lists one handler's methods on OPTIONS (its issue 4169); list the path's."""
+    if scope["method"] != "OPTIONS" or message["type"] != "http.response.start":
+        return
+    if message["status"] != 204:
+        return
+    template = scope["path_template"]
+    found = scope["litestar_app"].route_handler_method_map
+    for path, methods in found.items():
+        if _template(path) == template:
+            allow = ", ".join(sorted(methods))
+            message["headers"] = [
+                *((k, v) for k, v in message["headers"] if k != b"allow"),
+                (b"allow", allow.encode()),
+            ]
+
+
+def _template(path: str) -> str:
+    return path.replace(":path}", "}")

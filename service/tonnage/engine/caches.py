@@ -1,0 +1,34 @@
+"""What one layer keeps between two tokens, in elements (a number format gives them bytes)."""
+
+from .values import Value
+
+
+class TokenCache(Value, frozen=True, kw_only=True):
+    """A cache that grows by one entry per token (up to a window, if it has one).
+
+    ``heads`` can be divided over tensor-parallel ranks and are copied beyond their number; a
+    latent cache is one head.
+    """
+
+    heads: int
+    key_elements: int
+    value_elements: int
+    window_tokens: int | None = None
+    index_bytes: int = 0
+    """Bytes a token of a sparse-attention index, in its own format, on every rank."""
+
+    def heads_on_rank(self, tensor_parallel_size: int) -> int:
+        return max(1, -(-self.heads // tensor_parallel_size))
+
+
+class StateCache(Value, frozen=True, kw_only=True):
+    """A state of fixed size per sequence, whatever its length."""
+
+    convolution_elements: int
+    recurrent_elements: int
+    heads: int
+    recurrent_bits: int = 16
+    """16 where the runtime keeps it in the model's type, 32 where the config asks for float32."""
+
+
+LayerCache = TokenCache | StateCache

@@ -1,0 +1,47 @@
+"""The settings of a runtime that change memory, by the runtime's own names."""
+
+from typing import Annotated
+
+import msgspec
+
+from .values import BytesOrZero, Count, CountOrZero, Fraction, ShortText, Value
+
+Tokens = Annotated[int, msgspec.Meta(ge=1, le=10**8)]
+
+
+class VllmFlags(Value, frozen=True, kw_only=True):
+    """Flags of ``vllm serve``; what is left out takes the default of the version."""
+
+    gpu_memory_utilization: Fraction | None = None
+    kv_cache_memory_bytes: BytesOrZero | None = None
+    """Sizes the KV cache directly; the utilization is then ignored."""
+    max_model_len: Tokens | None = None
+    """Left out: taken as the workload's context, which the answer says."""
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Tokens | None = None
+    block_size: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
+    enforce_eager: bool = False
+    enable_expert_parallel: bool = False
+    enable_prefix_caching: bool = True
+    disable_hybrid_kv_cache_manager: bool = False
+
+
+class LlamaCppFlags(Value, frozen=True, kw_only=True):
+    """Flags of ``llama-server``."""
+
+    n_gpu_layers: CountOrZero | None = None
+    """Left out: all layers, the output layer counted as one more."""
+    ubatch_size: Tokens | None = None
+    flash_attn: bool | None = None
+    swa_full: bool = False
+    no_kv_offload: bool = False
+
+
+class TransformersFlags(Value, frozen=True, kw_only=True):
+    """Settings of ``from_pretrained`` and ``generate``."""
+
+    attn_implementation: ShortText | None = None
+    """``eager`` builds the quadratic score matrix; ``sdpa`` and ``flash_attention_2`` do not."""
+
+
+Flags = VllmFlags | LlamaCppFlags | TransformersFlags

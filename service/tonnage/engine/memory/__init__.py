@@ -1,0 +1,1 @@
+"""How much memory each part takes, on each rank."""

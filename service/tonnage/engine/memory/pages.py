@@ -1,0 +1,133 @@
+"""How does vLLM cut a cache memory into blocks, and how many does a sequence take?
+
+Read from vLLM 0.9-0.28 ``kv_cache_utils.py`` and checked against its logs: layers of one kind form
+groups of equal size, every group's block has the same number of bytes, and one pool of blocks serves
+all groups. A model whose layers all keep the whole context is one group.
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from tonnage.engine.caches import StateCache
+from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
+from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.values import ceil_div, round_up
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Groups of layers that share block tables; ``copies`` of them behave alike."""
+
+    copies: int
+    block_tokens: int
+    window_tokens: int | None = None
+    is_state: bool = False
+
+    def blocks(self, tokens: int, batched_tokens: int) -> int:
+        """Blocks that one sequence of so many tokens needs in one such group."""
+        if self.is_state:
+            return 1
+        whole = ceil_div(tokens, self.block_tokens)
+        if self.window_tokens is None:
+            return whole
+        live = min(self.window_tokens - 1 + batched_tokens, tokens)
+        return min(ceil_div(live, self.block_tokens) + 1, whole + 1)
+
+
+class PagedCache(msgspec.Struct, frozen=True):
+    """One rank's cache layout. ``block_bytes`` is a block over all the layers of one group."""
+
+    block_bytes: int
+    groups: tuple[Group, ...]
+    token_bytes: int
+    """What one more token of a long sequence costs, windows and states being full."""
+
+    @property
+    def group_count(self) -> int:
+        return sum(group.copies for group in self.groups)
+
+    @property
+    def block_tokens(self) -> int:
+        growing = [g.block_tokens for g in self.groups if not g.is_state]
+        return growing[0] if growing else 1
+
+    def blocks(self, tokens: int, batched_tokens: int) -> int:
+        """Blocks that one sequence of so many tokens needs over all groups."""
+        return sum(group.copies * group.blocks(tokens, batched_tokens) for group in self.groups)
+
+    def longest(self, blocks: int, batched_tokens: int, limit: int) -> int:
+        """The longest sequence that so many blocks hold, up to ``limit`` tokens; 0 for none."""
+        if blocks <= 0 or self.blocks(1, batched_tokens) > blocks:
+            return 0
+        low, high = 1, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.blocks(middle, batched_tokens) <= blocks:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    token_bytes: int
+    window_tokens: int | None
+    state_bytes: int
+
+
+@lru_cache(maxsize=4096)
+def paged_cache(
+    model: ModelArchitecture,
+    stage: tuple[tuple[str, int], ...],
+    tensor: int,
+    key_bits: float,
+    value_bits: float,
+    block_tokens: int,
+    windowed: bool,
+) -> PagedCache:
+    """The layout of the layers of one pipeline stage (name and count of each kind)."""
+    kinds: dict[_Kind, int] = {}
+    for name, count in stage:
+        for cache in model.layer_caches[name]:
+            if isinstance(cache, StateCache):
+                kind = _Kind(0, None, state_bytes(cache, tensor))
+            else:
+                window = cache.window_tokens if windowed else None
+                kind = _Kind(token_bytes(cache, tensor, key_bits, value_bits), window, 0)
+            kinds[kind] = kinds.get(kind, 0) + count
+    growing = sum(
+        kind.token_bytes * count for kind, count in kinds.items() if kind.window_tokens is None
+    )
+    if all(kind.window_tokens is None and not kind.state_bytes for kind in kinds):
+        return PagedCache(growing * block_tokens, (Group(1, block_tokens),), growing)
+    return _grouped(kinds, block_tokens, growing)
+
+
+def _grouped(kinds: dict[_Kind, int], block_tokens: int, growing: int) -> PagedCache:
+    block, page = _page(kinds, block_tokens)
+    sizes = list(kinds.values())
+    smallest, largest = min(sizes), max(sizes)
+    group_size = largest if largest < smallest * 1.25 else smallest
+    groups = [
+        Group(
+            copies=ceil_div(count, group_size),
+            block_tokens=page // kind.token_bytes if kind.token_bytes else block,
+            window_tokens=kind.window_tokens,
+            is_state=bool(kind.state_bytes),
+        )
+        for kind, count in kinds.items()
+    ]
+    groups.sort(key=lambda group: (group.is_state, group.window_tokens is not None))
+    return PagedCache(group_size * page, tuple(groups), growing)
+
+
+def _page(kinds: dict[_Kind, int], block_tokens: int) -> tuple[int, int]:
+    """Tokens of the widest layer's block, and the bytes that every layer's page is padded to."""
+    widest = max(kind.token_bytes for kind in kinds)
+    state = max(kind.state_bytes for kind in kinds)
+    if not widest:
+        return 1, state
+    block = block_tokens
+    if state > block * widest:
+        block = round_up(ceil_div(state, widest), block_tokens)
+    return block, block * widest

@@ -1,0 +1,1 @@
+"""One file for each runtime's own accounting: what it counts, in which order, from which total."""

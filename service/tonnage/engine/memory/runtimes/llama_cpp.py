@@ -1,0 +1,194 @@
+"""What does llama.cpp place on each device, and how many layers or tokens fit?
+
+``weights of the offloaded layers + their cache + a compute buffer + the backend's context``, per
+device. Layers are split over the devices in equal runs, the last ones first offloaded; each device
+has a whole compute buffer. Left out: several copies of inputs under pipeline parallelism, tensors
+that other builds make at load.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+from tonnage.engine import calibration
+from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, ledger
+from tonnage.engine.caches import StateCache
+from tonnage.engine.case import InferenceCase
+from tonnage.engine.errors import Contradiction
+from tonnage.engine.estimate import Estimate
+from tonnage.engine.flags import LlamaCppFlags
+from tonnage.engine.memory.kv_cache import token_bytes
+from tonnage.engine.memory.runtimes.llama_cpp_terms import (
+    compute_bytes,
+    flash_attention,
+    host_bytes,
+    layer_cache_bytes,
+    micro_batch,
+    output_bytes,
+    split,
+)
+from tonnage.engine.memory.runtimes.search import largest
+from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
+from tonnage.engine.memory.runtimes.verdict import bound_by, worst
+from tonnage.engine.memory.weights import layer_bytes
+
+MOST_SEQUENCES = 4096
+"""How far the search for concurrent sequences goes."""
+
+
+def estimate(case: InferenceCase) -> InferenceFit:
+    flags = cast(LlamaCppFlags, case.flags)
+    offloaded = _offloaded(case)
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+    ledgers = rank_ledgers(case)
+    return InferenceFit(
+        verdict=worst(ledgers),
+        bound_by=bound_by(ledgers),
+        ledgers=tuple(ledgers),
+        capacity=_capacity(case, offloaded),
+        host_bytes=host_bytes(case, offloaded, context, sequences),
+        assumptions=_assumptions(case, flags, offloaded),
+    )
+
+
+def rank_ledgers(case: InferenceCase) -> list[Ledger]:
+    """The ledger of each device."""
+    _check(case)
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+    return _ledgers(case, _offloaded(case), context, sequences)
+
+
+def _offloaded(case: InferenceCase) -> int:
+    """Layers on the devices; the output layer counts as one more than the model's."""
+    everything = case.model.layer_count + 1
+    wanted = cast(LlamaCppFlags, case.flags).n_gpu_layers
+    return everything if wanted is None else min(wanted, everything)
+
+
+def _ledgers(case: InferenceCase, offloaded: int, context: int, sequences: int) -> list[Ledger]:
+    return [
+        _ledger(case, device, names, offloaded, context, sequences)
+        for device, names in enumerate(split(case.model, offloaded, case.count))
+    ]
+
+
+def _check(case: InferenceCase) -> None:
+    parallel = case.parallel
+    for name in ("tensor", "pipeline", "data", "expert"):
+        if getattr(parallel, name) != 1:
+            raise Contradiction(
+                "llama.cpp splits layers over hardware.count devices by itself; it has no "
+                f"{name} parallel size",
+                pointer=f"/parallel/{name}",
+                remedy="1",
+            )
+    check_context(case)
+
+
+def _ledger(
+    case: InferenceCase,
+    device: int,
+    names: tuple[str, ...],
+    offloaded: int,
+    context: int,
+    sequences: int,
+) -> Ledger:
+    memory = usable(case.accelerator)
+    layers = layer_bytes(case.model, case.weights.encoding, 1, 1)
+    weights = sum(layers[name] for name in names)
+    if device == case.count - 1 and offloaded > case.model.layer_count:
+        weights += output_bytes(case)
+    entries = [
+        Entry("weights", Estimate.exact(weights), f"weights by module, {case.weights.id}"),
+        Entry(
+            "kv_cache",
+            Estimate.exact(_cached(case, names, context, sequences)),
+            f"cache cells, {case.key_cache.id}",
+        ),
+        Entry(
+            "activations",
+            scaled(compute_bytes(case, context * sequences), calibration.LLAMA_CPP_COMPUTE_RATIO),
+            "compute buffer, calibrated",
+        ),
+        Entry(
+            "runtime_overhead",
+            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES),
+            "backend context, calibrated",
+        ),
+        Entry("reserve", device_margin(memory), "how far the device's total is not known"),
+        Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
+    ]
+    return ledger((device,), memory.expected_bytes, entries)
+
+
+def _cached(case: InferenceCase, names: tuple[str, ...], context: int, sequences: int) -> int:
+    if cast(LlamaCppFlags, case.flags).no_kv_offload:
+        return 0
+    return sum(
+        names.count(name) * layer_cache_bytes(case, name, context, sequences)
+        for name in dict.fromkeys(names)
+    )
+
+
+def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+
+    def frees(layers: int, context: int, sequences: int) -> Estimate:
+        """What is left on the fullest device."""
+        parts = [ranks.free for ranks in _ledgers(case, layers, context, sequences)]
+        return min(parts, key=lambda free: free.expected)
+
+    def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
+        return Estimate(
+            largest(lambda n: free(n).low >= 0, ceiling),
+            largest(lambda n: free(n).expected >= 0, ceiling),
+            largest(lambda n: free(n).high >= 0, ceiling),
+        )
+
+    longest = most(lambda n: frees(offloaded, n, sequences), case.model.longest_context_tokens)
+    held = most(lambda n: frees(offloaded, context, n), MOST_SEQUENCES)
+    layers = largest(
+        lambda n: frees(n, context, sequences).expected >= 0, case.model.layer_count + 1
+    )
+    return Capacity(
+        kv_tokens=longest.times(sequences),
+        sequences_at_context=held,
+        longest_context=longest,
+        kv_bytes_per_token=_token_bytes(case),
+        layers_on_accelerator=layers,
+    )
+
+
+def _token_bytes(case: InferenceCase) -> int:
+    """What one more token costs in all layers together, windows and states being full."""
+    return sum(
+        token_bytes(
+            cache,
+            1,
+            case.key_cache.encoding.bits_per_element,
+            case.value_cache.encoding.bits_per_element,
+        )
+        for name in case.model.order
+        for cache in case.model.layer_caches[name]
+        if not isinstance(cache, StateCache) and cache.window_tokens is None
+    )
+
+
+def _assumptions(case: InferenceCase, flags: LlamaCppFlags, offloaded: int) -> tuple[Note, ...]:
+    notes = [
+        Note(
+            code="context_is_shared",
+            text=f"llama-server is started with --ctx-size "
+            f"{case.workload.context_tokens * case.workload.concurrent_sequences} and --parallel "
+            f"{case.workload.concurrent_sequences}, micro-batch {micro_batch(case)}, flash "
+            f"attention {'on' if flash_attention(case) else 'off'}.",
+        )
+    ]
+    if flags.n_gpu_layers is None:
+        notes.append(
+            Note(
+                code="all_layers_offloaded",
+                text=f"All {offloaded} layers (output layer included) are on the accelerators.",
+                pointer="/runtime/flags/n_gpu_layers",
+            )
+        )
+    return tuple(notes)

@@ -1,0 +1,23 @@
+"""What do the ledgers of all ranks say together?"""
+
+from tonnage.engine.answer import Component, Ledger, Verdict
+
+_WORST_FIRST: tuple[Verdict, ...] = ("does_not_fit", "tight", "fits")
+
+
+def worst(ledgers: list[Ledger]) -> Verdict:
+    return min((ranks.verdict for ranks in ledgers), key=_WORST_FIRST.index)
+
+
+def bound_by(ledgers: list[Ledger]) -> Component:
+    """The component to shrink first, on the rank with the least left.
+
+    Without the cache: if weights alone are more than half of what does not fit, weights; otherwise
+    the largest of the rest. With room for some cache, the cache binds: it is what more work grows.
+    """
+    tightest = min(ledgers, key=lambda ranks: ranks.free.expected)
+    cache = tightest.amount("kv_cache").expected
+    if tightest.free.expected + cache >= 0:
+        return "kv_cache"
+    fixed = [entry for entry in tightest.components if entry.name not in ("kv_cache", "reserve")]
+    return max(fixed, key=lambda entry: entry.bytes.expected).name

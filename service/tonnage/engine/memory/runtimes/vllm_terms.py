@@ -1,0 +1,143 @@
+"""Which terms does a vLLM rank hold beside its cache, and under which batch limits?
+
+``utilization x total`` is the budget; ``total`` is what CUDA reports, not the marketed size. Batch
+limits decide the activation peak, and their defaults depend on the version and the device. Read from
+vLLM 0.6.6 to 0.33 ``gpu_worker.py``, ``arg_utils.py`` and ``config/cache.py``.
+"""
+
+from typing import NamedTuple, cast
+
+from tonnage.engine import calibration
+from tonnage.engine.case import InferenceCase
+from tonnage.engine.errors import Contradiction
+from tonnage.engine.estimate import ZERO, Estimate
+from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.activations import forward_bytes, sampler_bytes
+from tonnage.engine.memory.pages import PagedCache, paged_cache
+from tonnage.engine.memory.runtimes.shared import scaled, usable
+from tonnage.engine.memory.weights import stage_weights, stages
+from tonnage.engine.runtime import BatchTier, VllmEra
+from tonnage.engine.values import GIB, ceil_div
+
+
+class Limits(NamedTuple):
+    """The batch limits that are in force."""
+
+    model_tokens: int
+    batched_tokens: int
+    sequences: int
+
+
+class Terms(NamedTuple):
+    """What a rank of one stage holds beside its cache."""
+
+    activations: Estimate
+    overhead: Estimate
+    graphs: Estimate
+    reserve: Estimate
+
+
+def batch_limits(case: InferenceCase, era: VllmEra, flags: VllmFlags) -> Limits:
+    """The limits that the flags set, and the version's defaults for this device where they do not."""
+    context, longest = case.workload.context_tokens, case.model.longest_context_tokens
+    model_tokens = flags.max_model_len or context
+    if model_tokens > longest:
+        pointer = (
+            "/runtime/flags/max_model_len" if flags.max_model_len else "/workload/context_tokens"
+        )
+        raise Contradiction(
+            f"{model_tokens} tokens are more than the model's longest context of {longest}",
+            pointer=pointer,
+            remedy=f"at most {longest}",
+        )
+    if context > model_tokens:
+        raise Contradiction(
+            f"sequences of {context} tokens are longer than max_model_len {model_tokens}",
+            pointer="/workload/context_tokens",
+            remedy=f"at most {model_tokens}, or a larger max_model_len",
+        )
+    tier = _tier(era.batch_tiers, case)
+    batched = flags.max_num_batched_tokens or tier.max_num_batched_tokens or max(model_tokens, 2048)
+    return Limits(model_tokens, batched, flags.max_num_seqs or tier.max_num_seqs)
+
+
+def _tier(tiers: tuple[BatchTier, ...], case: InferenceCase) -> BatchTier:
+    name = case.accelerator.name.lower()
+    device_gib = usable(case.accelerator).expected_bytes / GIB
+    for tier in tiers:
+        skipped = any(part in name for part in tier.except_names)
+        if device_gib >= tier.smallest_device_gib and not skipped:
+            return tier
+    return tiers[-1]
+
+
+def weights_of_stages(case: InferenceCase) -> list[int]:
+    parallel = case.parallel
+    expert_ranks = parallel.expert if parallel.expert > 1 else parallel.tensor
+    rotary = 2 * case.model.longest_context_tokens * case.model.rotary_width
+    absorbed = _absorbed_projections(case)
+    amounts = stage_weights(
+        case.model, case.weights.encoding, parallel.tensor, parallel.pipeline, expert_ranks
+    )
+    return [amount + rotary + absorbed // parallel.pipeline for amount in amounts]
+
+
+def _absorbed_projections(case: InferenceCase) -> int:
+    """16-bit copies of the latent up-projections that decoding multiplies into its queries."""
+    if not cast(VllmEra, case.era).latent_cache:
+        return 0
+    return 2 * ceil_div(case.model.latent_up_parameters, case.parallel.tensor)
+
+
+def cache_of_stage(case: InferenceCase, era: VllmEra, flags: VllmFlags, stage: int) -> PagedCache:
+    windowed = era.local_layers == "windowed" and not flags.disable_hybrid_kv_cache_manager
+    layers = tuple(stages(case.model, case.parallel.pipeline)[stage].items())
+    return paged_cache(
+        case.model,
+        layers,
+        case.parallel.tensor,
+        case.key_cache.encoding.bits_per_element,
+        case.value_cache.encoding.bits_per_element,
+        flags.block_size or era.kv_block_tokens,
+        windowed,
+    )
+
+
+def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Terms:
+    device = usable(case.accelerator)
+    tensor = case.parallel.tensor
+    forward = forward_bytes(case.model, limits.batched_tokens, tensor)
+    sampler = sampler_bytes(limits.sequences, case.model.vocabulary_size)
+    activations = scaled(max(forward, sampler), calibration.VLLM_ACTIVATION_RATIO).at_least(
+        min(forward, sampler) // 2
+    )
+    many = case.parallel.tensor * case.parallel.pipeline > 1
+    overhead = Estimate(
+        *(
+            calibration.VLLM_OVERHEAD_BYTES_MANY_RANKS
+            if many
+            else calibration.VLLM_OVERHEAD_BYTES_ONE_RANK
+        )
+    )
+    graphs = ZERO if flags.enforce_eager else Estimate(*calibration.VLLM_GRAPH_BYTES)
+    if flags.kv_cache_memory_bytes is not None:
+        return Terms(activations, overhead, graphs, ZERO)
+    utilization = flags.gpu_memory_utilization or era.gpu_memory_utilization
+    total = device.expected_bytes
+    margin = total - int(total * utilization)
+    if era.cuda_graphs == "in_margin":
+        graphs = _outgrowing(graphs, margin)
+        margin -= min(margin, graphs.expected)
+    reserve = Estimate(
+        margin - (device.high_bytes - total), margin, margin + (total - device.low_bytes)
+    ).at_least(0)
+    return Terms(activations, overhead, graphs, reserve)
+
+
+def _outgrowing(graphs: Estimate, margin: int) -> Estimate:
+    """Graphs that are captured into the margin after the cache was sized.
+
+    Within the margin their uncertainty moves nothing; only what outgrows it is missing elsewhere.
+    """
+    expected = graphs.expected
+    return Estimate(expected, expected, expected + max(graphs.high - max(margin, expected), 0))

@@ -1,0 +1,122 @@
+"""How many bytes of weights does one rank hold?
+
+Splits follow Megatron-LM (arXiv:1909.08053) as vLLM 0.11 applies it: attention heads, feed-forward
+columns and vocabulary over tensor ranks, experts over expert ranks, key/value heads at least one a
+rank, norms, routers and latent down-projections whole on each. Left out: padding that a kernel adds
+when it repacks weights on load.
+"""
+
+from functools import lru_cache
+from math import ceil
+
+from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.modules import Module, Shard
+from tonnage.engine.precision import WeightEncoding
+from tonnage.engine.values import ceil_div, round_up
+
+VOCABULARY_MULTIPLE = 64
+"""vLLM pads the vocabulary to this many rows (``vocab_parallel_embedding.py``)."""
+
+
+def bytes_of(parameters: int, bits: float) -> int:
+    return ceil(parameters * bits / 8)
+
+
+def share(parameters: int, shard: Shard, tensor: int, expert_ranks: int, kv_heads: int) -> int:
+    """The parameters of a module that one rank keeps."""
+    match shard:
+        case "tensor" | "vocabulary":
+            return ceil_div(parameters, tensor)
+        case "kv_heads":
+            return ceil_div(parameters, min(tensor, kv_heads))
+        case "expert":
+            return ceil_div(parameters, expert_ranks)
+        case "replicated":
+            return parameters
+
+
+def module_bytes(module: Module, encoding: WeightEncoding, tensor: int, expert_ranks: int) -> int:
+    kept = share(module.parameters, module.shard, tensor, expert_ranks, module.kv_heads)
+    return bytes_of(kept, encoding.bits(module.role))
+
+
+@lru_cache(maxsize=4096)
+def layer_bytes(
+    model: ModelArchitecture, encoding: WeightEncoding, tensor: int, expert_ranks: int
+) -> dict[str, int]:
+    """Bytes of one layer of each kind on one rank."""
+    return {
+        name: sum(module_bytes(module, encoding, tensor, expert_ranks) for module in modules)
+        for name, modules in model.layer_modules.items()
+    }
+
+
+@lru_cache(maxsize=4096)
+def vocabulary_bytes(
+    model: ModelArchitecture, encoding: WeightEncoding, tensor: int, row_multiple: int
+) -> tuple[int, int]:
+    """Bytes of the embedding and of the output head on one rank (each as if stored alone)."""
+    rows = ceil_div(round_up(model.vocabulary_size, row_multiple), tensor)
+    parameters = rows * model.hidden_size
+    embedding = bytes_of(parameters, encoding.embedding_bits(model.tied_embeddings))
+    if model.tied_embeddings:
+        return embedding, embedding
+    return embedding, bytes_of(parameters, encoding.bits("output_head"))
+
+
+@lru_cache(maxsize=4096)
+def extra_bytes(
+    model: ModelArchitecture, encoding: WeightEncoding, tensor: int, *, encoder: bool = True
+) -> int:
+    """Bytes of the loaded parts outside the stack; ``encoder=False`` leaves out vision and audio."""
+    return sum(
+        bytes_of(share(extra.parameters, extra.shard, tensor, 1, 1), encoding.bits(extra.role))
+        for extra in model.extras
+        if extra.loaded and (encoder or extra.role != "encoder")
+    )
+
+
+def final_norm_bytes(model: ModelArchitecture, encoding: WeightEncoding) -> int:
+    return bytes_of(model.hidden_size * model.final_norm, encoding.bits("norm"))
+
+
+@lru_cache(maxsize=4096)
+def stages(model: ModelArchitecture, pipeline: int) -> tuple[dict[str, int], ...]:
+    """How many layers of each kind a pipeline stage has.
+
+    An even split gives what is left over to the later stages but the last, which also has the
+    output head (vLLM 0.11 ``get_pp_indices``).
+    """
+    per_stage, left = divmod(model.layer_count, pipeline)
+    sizes = [per_stage] * pipeline
+    for index in range(2, left + 2):
+        sizes[-index] += 1
+    found: list[dict[str, int]] = []
+    start = 0
+    for size in sizes:
+        names = model.order[start : start + size]
+        found.append({name: names.count(name) for name in dict.fromkeys(names)})
+        start += size
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def stage_weights(
+    model: ModelArchitecture,
+    encoding: WeightEncoding,
+    tensor: int,
+    pipeline: int,
+    expert_ranks: int,
+) -> tuple[int, ...]:
+    """Bytes of weights on one rank of each pipeline stage."""
+    layers = layer_bytes(model, encoding, tensor, expert_ranks)
+    embedding, head = vocabulary_bytes(model, encoding, tensor, VOCABULARY_MULTIPLE)
+    amounts = [
+        sum(layers[name] * count for name, count in stage.items())
+        for stage in stages(model, pipeline)
+    ]
+    amounts[0] += embedding + extra_bytes(model, encoding, tensor)
+    amounts[-1] += final_norm_bytes(model, encoding)
+    if not (model.tied_embeddings and pipeline == 1):
+        amounts[-1] += head
+    return tuple(amounts)

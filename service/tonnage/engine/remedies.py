@@ -1,0 +1,195 @@
+"""What could be changed to make it fit? Proposals; whoever asks evaluates each.
+
+A proposal is a JSON merge patch (RFC 7396) on the request, in its words, with what it costs. Which
+are worth trying depends on the component that binds.
+"""
+
+from typing import Any
+
+import msgspec
+
+from .answer import InferenceFit
+from .case import InferenceCase
+from .flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from .runtime import LlamaCppEra, VllmEra
+
+Patch = dict[str, Any]
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    patch: Patch
+    cost: str
+
+
+def proposals(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    """Cheapest first: settings, then less work, then smaller weights, then more accelerators."""
+    single = [*_settings(case, fit), *_less_work(case, fit), *_formats(case)]
+    return [*single, *_more_accelerators(case)]
+
+
+def pairs(case: InferenceCase) -> list[Proposal]:
+    """Two changes at once, for when no single one is enough."""
+    formats, devices = _formats(case), _more_accelerators(case)
+    caches = [Proposal(p, c) for p, c in _cache_formats(case)]
+    found = [_both(first, second) for first in devices for second in caches]
+    found += [_both(first, second) for first in formats for second in caches]
+    return found + [_both(first, second) for first in devices for second in formats]
+
+
+def _both(first: Proposal, second: Proposal) -> Proposal:
+    return Proposal(_merged(first.patch, second.patch), f"{first.cost}; {second.cost}")
+
+
+def _merged(first: Patch, second: Patch) -> Patch:
+    found = dict(first)
+    for key, value in second.items():
+        held = found.get(key)
+        found[key] = (
+            _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
+        )
+    return found
+
+
+def _flags(**settings: Any) -> Patch:
+    return {"runtime": {"flags": settings}}
+
+
+def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    found = [Proposal(patch, cost) for patch, cost in _cache_formats(case)]
+    match case.flags:
+        case VllmFlags():
+            found += _vllm_settings(case)
+        case LlamaCppFlags():
+            found += _llama_cpp_settings(case, fit)
+        case TransformersFlags(attn_implementation="eager"):
+            found.append(
+                Proposal(_flags(attn_implementation="sdpa"), "none where the model supports it")
+            )
+        case TransformersFlags():
+            pass
+    return found
+
+
+def _cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
+    if case.key_cache.encoding.bits_per_element < 16:
+        return []
+    offered = {"vllm": "fp8", "llama.cpp": "q8_0"}
+    format_id = offered.get(case.runtime.accounting or "")
+    if format_id is None:
+        return []
+    return [
+        ({"formats": {"kv_cache": format_id}}, f"a {format_id} KV cache: slight loss of accuracy")
+    ]
+
+
+def _vllm_settings(case: InferenceCase) -> list[Proposal]:
+    flags = case.flags
+    assert isinstance(flags, VllmFlags)
+    era = case.era
+    found = []
+    default = era.gpu_memory_utilization if isinstance(era, VllmEra) else 1.0
+    used = flags.gpu_memory_utilization or default
+    if used < 0.95 and flags.kv_cache_memory_bytes is None:
+        found.append(
+            Proposal(
+                _flags(gpu_memory_utilization=0.95),
+                "less room for other programs and for CUDA graphs on the device",
+            )
+        )
+    sequences = case.workload.concurrent_sequences
+    if flags.max_num_seqs is None or flags.max_num_seqs > max(sequences, 16):
+        found.append(
+            Proposal(
+                _flags(max_num_seqs=max(sequences, 16), max_num_batched_tokens=2048),
+                "smaller batches: slower prefill, and further requests wait",
+            )
+        )
+    if not flags.enforce_eager:
+        found.append(Proposal(_flags(enforce_eager=True), "slower decoding without CUDA graphs"))
+    return found
+
+
+def _llama_cpp_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    flags = case.flags
+    assert isinstance(flags, LlamaCppFlags)
+    found = []
+    automatic = isinstance(case.era, LlamaCppEra) and case.era.flash_attention
+    if flags.flash_attn is False or (flags.flash_attn is None and not automatic):
+        found.append(Proposal(_flags(flash_attn=True), "none where the device supports it"))
+    layers = fit.capacity.layers_on_accelerator or 0
+    for kept in dict.fromkeys((layers, layers - 1, layers - 2)):
+        if 0 < kept < case.model.layer_count + 1:
+            found.append(
+                Proposal(
+                    _flags(n_gpu_layers=kept),
+                    f"{case.model.layer_count + 1 - kept} layers run from system memory, many "
+                    "times slower",
+                )
+            )
+    return found
+
+
+def _less_work(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    found = []
+    workload = case.workload
+    for amount in (fit.capacity.longest_context.low, fit.capacity.longest_context.expected):
+        tokens = amount // 256 * 256 if amount >= 512 else amount
+        if 0 < tokens < workload.context_tokens:
+            found.append(Proposal({"workload": {"context_tokens": tokens}}, "shorter context"))
+    for amount in (
+        fit.capacity.sequences_at_context.low,
+        fit.capacity.sequences_at_context.expected,
+    ):
+        if 0 < amount < workload.concurrent_sequences:
+            found.append(
+                Proposal(
+                    {"workload": {"concurrent_sequences": amount}},
+                    "fewer sequences at once; further requests wait",
+                )
+            )
+    return found
+
+
+_SMALLER_WEIGHTS = {
+    "vllm": ("fp8", "awq"),
+    "transformers": ("bnb-nf4",),
+    "llama.cpp": ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k"),
+}
+_SMALLER_BITS = {
+    "fp8": 8.0,
+    "awq": 4.16,
+    "bnb-nf4": 4.5,
+    "q8_0": 8.5,
+    "q6_k": 6.5625,
+    "q5_k_m": 5.7,
+    "q4_k_m": 4.89,
+    "q3_k_m": 4.0,
+    "q2_k": 3.16,
+}
+
+
+def _formats(case: InferenceCase) -> list[Proposal]:
+    held = case.weights.encoding.bits_per_weight
+    return [
+        Proposal(
+            {"formats": {"weights": format_id}},
+            f"{format_id} weights: another checkpoint, some loss of accuracy",
+        )
+        for format_id in _SMALLER_WEIGHTS.get(case.runtime.accounting or "", ())
+        if _SMALLER_BITS[format_id] < held * 0.95
+    ]
+
+
+def _more_accelerators(case: InferenceCase) -> list[Proposal]:
+    found = []
+    for factor in (2, 4, 8):
+        count = case.count * factor
+        cost = f"{count} accelerators instead of {case.count}"
+        if case.runtime.accounting != "vllm":
+            found.append(Proposal({"hardware": {"count": count}}, cost))
+            continue
+        tensor = case.parallel.tensor * factor
+        if tensor > 16 or any(heads % tensor for heads in case.model.attention_heads):
+            continue
+        found.append(Proposal({"hardware": {"count": count}, "parallel": {"tensor": tensor}}, cost))
+    return found

@@ -1,0 +1,116 @@
+"""Runtimes: what a release's accounting, defaults and support are.
+
+A runtime's history is a list of eras, each the rules from one version on until the next era. The
+accounting code of ``memory/runtimes`` reads them; a new release that changes a default is a new era
+in the catalog and no new code.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from .hardware import Capability, Stack
+from .values import Count, CountOrZero, Fraction, ShortText, Value
+from .version import parse_version
+
+Accounting = Literal["vllm", "llama.cpp", "transformers"]
+Level = Literal["official", "plugin", "experimental", "cpu_only", "no"]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+
+
+class BatchTier(Value, frozen=True, kw_only=True):
+    """Batch limits of a server whose user set none, by the device's memory."""
+
+    smallest_device_gib: CountOrZero = 0
+    except_names: tuple[ShortText, ...] = ()
+    """Devices that this tier skips, by a part of their name (``a100``)."""
+    max_num_batched_tokens: Count | None = None
+    """None: the whole context in one prefill."""
+    max_num_seqs: Count
+
+
+class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    gpu_memory_utilization: Fraction
+    kv_block_tokens: Count = 16
+    batch_tiers: tuple[BatchTier, ...]
+    cuda_graphs: Literal["in_margin", "subtracted"]
+    """Whether the graph estimate is taken from the budget or lives in the (1 - utilization) part."""
+    local_layers: Literal["full_length", "windowed"]
+    """Whether sliding-window layers keep the whole context or the window alone."""
+    latent_cache: bool
+    """Whether latent attention is cached as the latent (True) or as padded per-head keys/values."""
+    sampler_on_every_rank: bool
+    token_count_of_hybrids: Literal["per_group", "by_concurrency"]
+    note: Text | None = None
+
+
+class LlamaCppEra(Value, tag="llama.cpp", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    micro_batch_tokens: Count = 512
+    flash_attention: bool
+    """The default where the device allows it."""
+    local_layers: Literal["full_length", "windowed"]
+    latent_cache: bool
+    context_padding_tokens: Count = 256
+    fit_margin_mib: CountOrZero = 0
+    """What the automatic fit leaves free on each device (``-fitt``)."""
+    note: Text | None = None
+
+
+class TransformersEra(Value, tag="transformers", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    local_layers: Literal["full_length", "windowed"]
+    latent_cache: bool = False
+    note: Text | None = None
+
+
+Era = VllmEra | LlamaCppEra | TransformersEra
+
+
+class StackSupport(Value, frozen=True, kw_only=True):
+    stack: Stack
+    level: Level
+    note: Text | None = None
+
+
+class FormatSupport(Value, frozen=True, kw_only=True):
+    """Where a runtime computes with a weight or cache format, and from which version on."""
+
+    format: ShortText
+    stacks: tuple[Stack, ...]
+    least_compute_capability: Capability | None = None
+    weight_only_from: Capability | None = None
+    """Below ``least_compute_capability``, from here on: memory is saved, compute stays 16 bit."""
+    since: ShortText | None = None
+    note: Text | None = None
+
+
+class DataFlow(Value, frozen=True, kw_only=True):
+    """Something that leaves (or enters) the machine under the runtime's defaults."""
+
+    what: Text
+    destination: Text
+    when: Text
+    by_default: bool
+    switch_off: Text
+
+
+class Runtime(Value, frozen=True, kw_only=True):
+    id: ShortText
+    name: ShortText
+    accounting: Accounting | None = None
+    """None: listed for its support facts; its memory is not modelled yet."""
+    default_version: ShortText | None = None
+    eras: tuple[Era, ...] = ()
+    """Oldest first."""
+    stacks: tuple[StackSupport, ...] = ()
+    least_compute_capability: Capability | None = None
+    formats: tuple[FormatSupport, ...] = ()
+    data_flows: tuple[DataFlow, ...] = ()
+
+    def era(self, version: str) -> Era | None:
+        """The rules that hold for a version; None for one older than the first era."""
+        wanted = parse_version(version)
+        holding = [era for era in self.eras if parse_version(era.since) <= wanted]
+        return holding[-1] if holding else None

@@ -1,0 +1,192 @@
+"""Do runtime, number format and device support each other?
+
+Answered from the catalog's support facts. ``unknown`` is said where the facts are silent, with what
+to verify; silence is never read as yes.
+"""
+
+import msgspec
+
+from .answer import Note, Support
+from .case import InferenceCase
+from .hardware import Accelerator, Stack
+from .runtime import FormatSupport, Runtime
+from .version import parse_version
+
+
+class SupportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    runtime_on_device: Support
+    format_on_device: Support
+    cache_format_on_device: Support
+    notes: tuple[Note, ...] = ()
+
+
+def _capability(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def support(case: InferenceCase) -> SupportAnswer:
+    notes: list[Note] = []
+    on_device, stack = _runtime_on_device(case.runtime, case.accelerator, notes)
+    facts = {entry.format: entry for entry in case.runtime.formats}
+    held = facts.get(case.weights.id) or facts.get(case.weights.family)
+    weights = _format(case, case.weights.id, held, stack, notes)
+    caches = [_cache_format(case, case.key_cache.id, facts, stack, notes)]
+    if case.value_cache.id != case.key_cache.id:
+        caches.append(_cache_format(case, case.value_cache.id, facts, stack, notes))
+    return SupportAnswer(
+        runtime_on_device=on_device,
+        format_on_device=weights,
+        cache_format_on_device=min(caches, key=_WORST_FIRST.index),
+        notes=tuple(notes),
+    )
+
+
+_WORST_FIRST: tuple[Support, ...] = ("no", "unknown", "limited", "yes")
+_SIXTEEN_BIT_CACHES = frozenset({"bf16", "fp16"})
+
+
+def _cache_format(
+    case: InferenceCase,
+    format_id: str,
+    facts: dict[str, FormatSupport],
+    stack: Stack | None,
+    notes: list[Note],
+) -> Support:
+    if format_id in _SIXTEEN_BIT_CACHES:
+        return "yes" if stack else "unknown"
+    return _format(case, f"kv-{format_id}", facts.get(f"kv-{format_id}"), stack, notes)
+
+
+def _runtime_on_device(
+    runtime: Runtime, device: Accelerator, notes: list[Note]
+) -> tuple[Support, Stack | None]:
+    facts = {entry.stack: entry for entry in runtime.stacks}
+    known = [facts[stack] for stack in device.stacks if stack in facts]
+    usable = [entry for entry in known if entry.level != "no"]
+    if not device.stacks:
+        notes.append(
+            Note(
+                code="verify_device_stack",
+                text=f"No software stack is stated for {device.name}: verify that "
+                f"{runtime.name} runs on it.",
+                pointer="/hardware/accelerator",
+            )
+        )
+        return "unknown", None
+    if not usable:
+        notes.append(
+            Note(
+                code="runtime_not_on_device",
+                text=f"{runtime.name} lists no support for {' or '.join(device.stacks)}.",
+                pointer="/runtime/name",
+            )
+        )
+        return "no", None
+    best = usable[0]
+    least = _capability(runtime.least_compute_capability)
+    if best.stack == "cuda" and least and device.capability and device.capability < least:
+        notes.append(
+            Note(
+                code="compute_capability_too_low",
+                text=f"{runtime.name} asks for compute capability "
+                f"{runtime.least_compute_capability}; {device.name} has "
+                f"{device.compute_capability}. Older releases may run: verify.",
+                pointer="/runtime/version",
+            )
+        )
+        return "no", best.stack
+    if best.level != "official":
+        notes.append(
+            Note(
+                code="runtime_support_is_limited",
+                text=f"{runtime.name} on {best.stack} is {best.level.replace('_', ' ')}"
+                + (f": {best.note}" if best.note else "."),
+                pointer="/runtime/name",
+            )
+        )
+        return "limited", best.stack
+    return "yes", best.stack
+
+
+def _format(
+    case: InferenceCase,
+    format_id: str,
+    entry: FormatSupport | None,
+    stack: Stack | None,
+    notes: list[Note],
+) -> Support:
+    device = case.accelerator
+    if entry is None:
+        notes.append(
+            Note(
+                code="verify_format",
+                text=f"The catalog has no fact on {format_id} under {case.runtime.name}: verify it.",
+                pointer="/formats",
+            )
+        )
+        return "unknown"
+    if stack is None:
+        return "unknown"
+    if stack not in entry.stacks:
+        notes.append(
+            Note(
+                code="format_not_on_stack",
+                text=f"{case.runtime.name} lists {format_id} for {', '.join(entry.stacks)}, "
+                f"not for {stack}.",
+                pointer="/formats",
+            )
+        )
+        return "no"
+    if entry.since and parse_version(case.version) < parse_version(entry.since):
+        notes.append(
+            Note(
+                code="format_is_newer_than_runtime",
+                text=f"{case.runtime.name} has {format_id} from {entry.since} on.",
+                pointer="/runtime/version",
+            )
+        )
+        return "no"
+    return _on_capability(device, entry, format_id, stack, notes)
+
+
+def _on_capability(
+    device: Accelerator, entry: FormatSupport, format_id: str, stack: Stack, notes: list[Note]
+) -> Support:
+    least = _capability(entry.least_compute_capability)
+    if stack != "cuda" or least is None:
+        return "yes"
+    if device.capability is None:
+        notes.append(
+            Note(
+                code="verify_compute_capability",
+                text=f"{format_id} needs compute capability {entry.least_compute_capability}; "
+                f"that of {device.name} is not stated.",
+                pointer="/hardware/accelerator",
+            )
+        )
+        return "unknown"
+    if device.capability >= least:
+        return "yes"
+    fallback = _capability(entry.weight_only_from)
+    if fallback and device.capability >= fallback:
+        notes.append(
+            Note(
+                code="format_is_weight_only",
+                text=f"{format_id} is weight-only on compute capability "
+                f"{device.compute_capability}: memory is saved, compute stays 16 bit.",
+                pointer="/formats/weights",
+            )
+        )
+        return "limited"
+    notes.append(
+        Note(
+            code="compute_capability_too_low_for_format",
+            text=f"{format_id} needs compute capability {entry.least_compute_capability}; "
+            f"{device.name} has {device.compute_capability}.",
+            pointer="/formats",
+        )
+    )
+    return "no"

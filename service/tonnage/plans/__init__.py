@@ -1,0 +1,1 @@
+"""Questions and answers: a request against a release, resolved, estimated and explained."""

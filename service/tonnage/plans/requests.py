@@ -1,0 +1,107 @@
+"""What a caller asks, in the words that every endpoint and the command line share."""
+
+from typing import Annotated
+
+import msgspec
+
+from tonnage.engine.flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.hardware import Accelerator
+from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.values import BytesOrZero, Count
+from tonnage.engine.workload import InferenceWorkload, Parallelism
+
+Name = Annotated[
+    str,
+    msgspec.Meta(min_length=1, max_length=200, description="An id or alias of a catalog record."),
+]
+FormatName = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=60,
+        description="`auto`, or the id or alias of a number format of the catalog.",
+    ),
+]
+VersionText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[bv]?[0-9]{1,9}(\.[0-9]{1,9}){0,5}([.+-]?[A-Za-z0-9]{1,20}){0,4}$",
+        max_length=60,
+        description="As the runtime writes it: 0.11.0, 0.8.5.post1, b6500.",
+    ),
+]
+
+
+class _Part(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    pass
+
+
+class InlineModel(_Part, frozen=True, kw_only=True):
+    """A model that is not in the catalog, by its architecture."""
+
+    architecture: ModelArchitecture
+    checkpoint_format: FormatName = "bf16"
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "the model"
+
+
+class Hardware(_Part, frozen=True, kw_only=True):
+    """Either ``accelerator`` and ``count``, or a ``machine`` that has both."""
+
+    accelerator: Name | Accelerator | None = None
+    """An id or alias, or a spec sheet."""
+    machine: Name | None = None
+    count: Count | None = None
+    """Accelerators; with a machine, how many of its accelerators to use (all when left out)."""
+    memory_in_use_bytes: BytesOrZero = 0
+    """Taken on every accelerator by other programs."""
+
+
+class VllmRuntime(_Part, frozen=True, kw_only=True, tag="vllm", tag_field="name"):
+    version: VersionText | None = None
+    flags: VllmFlags = VllmFlags()
+
+
+class LlamaCppRuntime(_Part, frozen=True, kw_only=True, tag="llama.cpp", tag_field="name"):
+    version: VersionText | None = None
+    flags: LlamaCppFlags = LlamaCppFlags()
+
+
+class TransformersRuntime(_Part, frozen=True, kw_only=True, tag="transformers", tag_field="name"):
+    version: VersionText | None = None
+    flags: TransformersFlags = TransformersFlags()
+
+
+RuntimeChoice = VllmRuntime | LlamaCppRuntime | TransformersRuntime
+
+
+class Formats(_Part, frozen=True, kw_only=True):
+    """``auto`` is the checkpoint's own format for weights and the runtime's default for the cache."""
+
+    weights: FormatName = "auto"
+    kv_cache: FormatName = "auto"
+    kv_cache_values: FormatName | None = None
+    """Set where values are stored otherwise than keys (llama.cpp ``--cache-type-v``)."""
+
+
+class FitInferenceRequest(_Part, frozen=True, kw_only=True):
+    """Does this model, so loaded, fit these accelerators under this runtime and workload?"""
+
+    model: Name | InlineModel
+    hardware: Annotated[
+        Hardware,
+        msgspec.Meta(
+            extra_json_schema={
+                "oneOf": [
+                    {"required": ["accelerator"], "not": {"required": ["machine"]}},
+                    {"required": ["machine"], "not": {"required": ["accelerator"]}},
+                ]
+            }
+        ),
+    ]
+    runtime: RuntimeChoice
+    workload: InferenceWorkload
+    formats: Formats = Formats()
+    parallel: Parallelism | None = None
+    """Left out: tensor parallel over all accelerators where the runtime has it."""
