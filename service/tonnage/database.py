@@ -19,7 +19,7 @@ AWAY = (
 
 
 def create_pool(settings: Settings, *, statement_seconds: int = 5) -> AsyncEngine:
-    """Statements end after ``statement_seconds`` and idle transactions after 10 s, so a stuck peer frees its rows."""
+    """Statements end after ``statement_seconds``, idle transactions after 10 s: rows come free."""
     arguments: dict[str, Any] = {
         "connect_timeout": 3,
         "application_name": "tonnage",

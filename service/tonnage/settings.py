@@ -15,7 +15,7 @@ class SettingsError(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``TONNAGE_<NAME>`` for each field, but ``DATABASE_URL`` and ``PORT``, which are everybody's."""
+    """``TONNAGE_<NAME>`` for each field, but for ``DATABASE_URL`` and ``PORT``."""
 
     database_url: str | None = None
     host: str = "127.0.0.1"

@@ -1,15 +1,18 @@
 """The application, put together."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Response
+from litestar.enums import ScopeType
 from litestar.types import Message, Scope
 
 from tonnage.database import create_pool
 from tonnage.settings import Settings
 
 from . import docs, fit, health, imports, records, releases
+from .call import Call
 from .context import Context, context_of
 from .observe import Observe, configure_logging
 from .operations import operation_of
@@ -48,7 +51,7 @@ def create_app(settings: Settings) -> Observe:
     return Observe(inner, settings.request_seconds)
 
 
-async def _need_key_to_read(request: Request) -> Response[bytes] | None:
+async def _need_key_to_read(request: Call) -> Response[bytes] | None:
     operation = operation_of(request)
     if operation is not None and not operation.is_open and operation.scope is None:
         await context_of(request).keyring.principal(request, None)
@@ -57,9 +60,9 @@ async def _need_key_to_read(request: Request) -> Response[bytes] | None:
 
 async def allow_every_method(message: Message, scope: Scope) -> None:
     """Litestar 2 lists one handler's methods on OPTIONS (its issue 4169); list the path's."""
-    if scope["method"] != "OPTIONS" or message["type"] != "http.response.start":
+    if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS":
         return
-    if message["status"] != 204:
+    if message["type"] != "http.response.start" or message["status"] != 204:
         return
     template = scope["path_template"]
     found = scope["litestar_app"].route_handler_method_map
@@ -73,4 +76,4 @@ async def allow_every_method(message: Message, scope: Scope) -> None:
 
 
 def _template(path: str) -> str:
-    return path.replace(":path}", "}")
+    return re.sub(r":\w+\}", "}", path)

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Request
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from tonnage.catalog.errors import Unavailable
@@ -11,6 +10,7 @@ from tonnage.catalog.shelf import Shelf
 from tonnage.database import AWAY
 from tonnage.settings import Settings
 
+from .call import Call
 from .keys import Keyring
 
 
@@ -34,6 +34,6 @@ class Context:
             raise Unavailable("the database does not answer; nothing was written") from error
 
 
-def context_of(request: Request) -> Context:
+def context_of(request: Call) -> Context:
     found: Context = request.app.state.context
     return found

@@ -22,9 +22,9 @@ TAGS = {
     "documentation": "This contract and its page.",
 }
 DESCRIPTION = (
-    "Plans GPU capacity for AI from a versioned catalog. Every answer names the catalog release and "
-    "the engine version that it came from and can be repeated byte for byte. Errors are RFC 9457 "
-    "problem details with a stable `code` and a JSON pointer for each wrong field."
+    "Plans GPU capacity for AI from a versioned catalog. Every answer names the catalog release "
+    "and the engine version that it came from and can be repeated byte for byte. Errors are RFC "
+    "9457 problem details with a stable `code` and a JSON pointer for each wrong field."
 )
 
 

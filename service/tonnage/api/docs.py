@@ -5,10 +5,11 @@ from html import escape
 from importlib.resources import files
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.datastructures import CacheControlHeader
 
 from .bodies import read_query
+from .call import Call
 from .contract import document
 from .operations import Operation, handle
 from .problems import TABLE, ApiError
@@ -88,19 +89,19 @@ def contract_bytes() -> bytes:
 
 
 @handle(CONTRACT)
-async def contract(request: Request) -> Response[bytes]:
+async def contract(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     return Response(contract_bytes(), media_type="application/json")
 
 
 @handle(DOCS)
-async def page(request: Request) -> Response[bytes]:
+async def page(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     return _html(PAGE)
 
 
 @handle(PROBLEMS)
-async def problems(request: Request) -> Response[bytes]:
+async def problems(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     rows = "".join(
         f'<tr id="{code}"><td>{meaning.status}</td><td><code>{code}</code></td>'
@@ -120,7 +121,7 @@ def _html(text: str) -> Response[bytes]:
 
 
 @handle(ASSET)
-async def asset(request: Request, name: str) -> Response[bytes]:
+async def asset(request: Call, name: str) -> Response[bytes]:
     read_query(request, NoQuery)
     if name not in ASSETS:
         raise ApiError("not_found", f"the page's files are {', '.join(ASSETS)}")

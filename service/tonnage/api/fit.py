@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from litestar import Request, Response
+from litestar import Response
 
 from tonnage.plans.answers import FitInferenceAnswer
 from tonnage.plans.fit import answer_fit
 from tonnage.plans.requests import FitInferenceRequest
 
 from .bodies import read_json, read_query
+from .call import Call
 from .context import context_of
 from .operations import Example, Operation, handle, json_answer
 from .queries import AtRelease
@@ -40,9 +41,9 @@ FIT_INFERENCE = Operation(
     tag="fit",
     summary="Does this model fit these accelerators, under this runtime and workload?",
     description=(
-        "Answers from the catalog in memory, with a ledger for each accelerator whose terms add up, "
-        "what the layout can hold, and, where it does not fit, changes that make it fit. A workload "
-        "that does not fit is an answer (200), not an error."
+        "Answers from the catalog in memory, with a ledger for each accelerator whose terms add "
+        "up, what the layout can hold, and, where it does not fit, changes that make it fit. A "
+        "workload that does not fit is an answer (200), not an error."
     ),
     query=AtRelease,
     body=FitInferenceRequest,
@@ -56,7 +57,7 @@ FIT_INFERENCE = Operation(
 
 
 @handle(FIT_INFERENCE)
-async def fit_inference(request: Request) -> Response[bytes]:
+async def fit_inference(request: Call) -> Response[bytes]:
     asked = await read_json(request, FitInferenceRequest)
     at = read_query(request, AtRelease).release
     release = await context_of(request).shelf.at(at)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 import sqlalchemy as sa
-from litestar import Request, Response
+from litestar import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tonnage import __version__
@@ -12,6 +12,7 @@ from tonnage.catalog.errors import Unavailable
 from tonnage.database import AWAY
 
 from .bodies import read_query
+from .call import Call
 from .context import Context, context_of
 from .operations import Operation, handle, json_answer
 from .queries import NoQuery
@@ -67,13 +68,13 @@ METRICS = Operation(
 
 
 @handle(LIVE)
-async def live(request: Request) -> Response[bytes]:
+async def live(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     return json_answer(Live(status="ok", version=__version__))
 
 
 @handle(READY)
-async def ready(request: Request) -> Response[bytes]:
+async def ready(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     context = context_of(request)
     release = context.shelf.latest.number  # Unavailable, 503, until one is loaded
@@ -92,7 +93,7 @@ async def _database(context: Context) -> Literal["ok", "away"]:
 
 
 @handle(METRICS)
-async def metrics(request: Request) -> Response[bytes]:
+async def metrics(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 

@@ -1,11 +1,12 @@
 """POST /v1/models/import: a model record from a configuration or a file's header."""
 
-from litestar import Request, Response
+from litestar import Response
 
 from tonnage.catalog.importing.records import import_model
 from tonnage.catalog.importing.requests import ImportedModel, ImportModelRequest
 
 from .bodies import read_json, read_query
+from .call import Call
 from .operations import Example, Operation, handle, json_answer
 from .queries import NoQuery
 
@@ -32,8 +33,8 @@ IMPORT = Operation(
     tag="catalog",
     summary="Make a model record from a config.json, a safetensors index or header, a GGUF header",
     description=(
-        "Stores nothing: put the record into a change set to publish it. An architecture that is not "
-        "known is refused with the field that makes it unknown; no model code is ever run."
+        "Stores nothing: put the record into a change set to publish it. An architecture that is "
+        "not known is refused with the field that makes it unknown; no model code is ever run."
     ),
     query=NoQuery,
     body=ImportModelRequest,
@@ -44,7 +45,7 @@ IMPORT = Operation(
 
 
 @handle(IMPORT)
-async def import_a_model(request: Request) -> Response[bytes]:
+async def import_a_model(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     return json_answer(import_model(await read_json(request, ImportModelRequest)))
 

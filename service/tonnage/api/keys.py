@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 import msgspec
 import sqlalchemy as sa
-from litestar import Request
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from tonnage.catalog.tables import api_key as keys
 
+from .call import Call
 from .operations import Scope
 from .problems import ApiError
 
@@ -88,7 +88,7 @@ class Keyring:
         self._engine = engine
         self._remembered: dict[bytes, tuple[float, Principal]] = {}
 
-    async def principal(self, request: Request, scope: Scope | None) -> Principal:
+    async def principal(self, request: Call, scope: Scope | None) -> Principal:
         """Raises ApiError: 401 without a valid key, 403 without the scope."""
         key = _given(request)
         stored = digest(key)
@@ -118,7 +118,7 @@ class Keyring:
         raise _refused("the API key is not valid")
 
 
-def _given(request: Request) -> str:
+def _given(request: Call) -> str:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not key.strip():
         raise _refused("send Authorization: Bearer with an API key (tonnage key create makes one)")

@@ -12,7 +12,8 @@ import uuid
 import msgspec
 import structlog
 from litestar import Litestar
-from litestar.types import Message, Receive, Scope, Send
+from litestar.enums import ScopeType
+from litestar.types import HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import Counter, Histogram
 
 from .problems import MEDIA_TYPE, problem
@@ -36,12 +37,15 @@ class Observe:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == ScopeType.HTTP:
+            await self._observe(scope, receive, send)
+        else:
             await self.app(scope, receive, send)
-            return
+
+    async def _observe(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id  # type: ignore[typeddict-item]
+        scope.setdefault("state", {})["request_id"] = request_id
         status = 0
 
         async def sending(message: Message) -> None:
@@ -64,7 +68,7 @@ class Observe:
             _record(scope, status, time.perf_counter() - started, request_id)
 
 
-def _request_id(scope: Scope) -> str:
+def _request_id(scope: HTTPScope) -> str:
     """The caller's, if it is a plain token; otherwise a new one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _ACCEPTABLE_ID.match(value):
@@ -84,9 +88,9 @@ async def _send_timeout(seconds: float, request_id: str, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.content or b"", "more_body": False})
 
 
-def _record(scope: Scope, status: int, seconds: float, request_id: str) -> None:
+def _record(scope: HTTPScope, status: int, seconds: float, request_id: str) -> None:
     handler = scope.get("route_handler")
-    operation = getattr(handler, "opt", {}).get("operation") if handler is not None else None
+    operation = getattr(handler, "opt", {}).get("operation")
     name = operation.id if operation is not None else "none"
     method = scope["method"] if scope["method"] in _METHODS else "OTHER"
     REQUESTS.labels(method, name, str(status)).inc()
@@ -126,7 +130,7 @@ def configure_logging(style: str) -> None:
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger("error" if style == "none" else "info"),
-        logger_factory=factory,  # type: ignore[arg-type]
+        logger_factory=factory,
         cache_logger_on_first_use=True,
     )
 

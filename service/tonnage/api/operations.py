@@ -1,11 +1,14 @@
 """One description of each operation: the route, the contract and the checks are made from it."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import msgspec
-from litestar import HttpMethod, Request, Response
+from litestar import HttpMethod, Response
 from litestar.handlers import HTTPRouteHandler
+
+from .call import Call
 
 Scope = Literal["catalog:write"]
 Handler = Callable[..., Awaitable[Response[bytes]]]
@@ -25,7 +28,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """``answer`` and ``body`` are msgspec types; ``query`` is a struct whose fields are parameters."""
+    """``answer`` and ``body`` are msgspec types, ``query`` a struct of parameters."""
 
     id: str
     method: Literal["GET", "POST"]
@@ -50,6 +53,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Answered without a key even where reads need one."""
 
 
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_TYPES = {"id": "{record_id:path}"}
+
+
 def handle(operation: Operation) -> Callable[[Handler], HTTPRouteHandler]:
     """Make a function the handler of an operation; a GET answers HEAD too."""
     methods = [HttpMethod(operation.method)]
@@ -70,12 +77,13 @@ def handle(operation: Operation) -> Callable[[Handler], HTTPRouteHandler]:
 
 
 def _route(path: str) -> str:
-    return path.replace("{id}", "{record_id:path}")
+    """Litestar wants types; an id may hold slashes, and what is not a number is refused by us."""
+    return _PARAMETER.sub(lambda found: _TYPES.get(found[1], f"{{{found[1]}:str}}"), path)
 
 
-def operation_of(request: Request) -> Operation | None:
+def operation_of(request: Call) -> Operation | None:
     handler = request.scope.get("route_handler")
-    found: Operation | None = handler.opt.get("operation") if handler else None
+    found: Operation | None = handler.opt.get("operation")
     return found
 
 

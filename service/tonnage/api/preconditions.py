@@ -2,8 +2,9 @@
 
 import re
 
-from litestar import Request, Response
+from litestar import Response
 
+from .call import Call
 from .problems import ApiError
 
 _RELEASE = re.compile(r'^"([1-9][0-9]{0,8})"$')
@@ -13,7 +14,7 @@ def etag(text: str) -> str:
     return f'"{text}"'
 
 
-def is_unchanged(request: Request, tag: str) -> bool:
+def is_unchanged(request: Call, tag: str) -> bool:
     given = request.headers.get("if-none-match")
     if given is None:
         return False
@@ -25,7 +26,7 @@ def not_modified(tag: str) -> Response[bytes]:
     return Response(b"", status_code=304, headers={"ETag": tag}, media_type="application/json")
 
 
-def expected_release(request: Request) -> int:
+def expected_release(request: Call) -> int:
     """The release number in If-Match. Raises ApiError: 428 without one, 400 for something else."""
     given = request.headers.get("if-match")
     if given is None:

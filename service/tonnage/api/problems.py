@@ -8,25 +8,19 @@ import http
 from typing import NamedTuple
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.exceptions import HTTPException
 
 from tonnage.catalog.errors import CatalogError, Unavailable, UnknownRecord, UnsoundChange
 from tonnage.database import AWAY
+from tonnage.decoding import FieldError
 from tonnage.engine.errors import EngineError
 from tonnage.plans.errors import UnknownName
 
+from .call import Call
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-
-
-class FieldError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field that is wrong; ``pointer`` is a JSON pointer into the body (RFC 6901)."""
-
-    pointer: str
-    message: str
-    suggestions: tuple[str, ...] = ()
-    """Names that were probably meant, or values that would be right."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,13 +127,26 @@ def problem(
     )
 
 
-def answer_error(request: Request, error: Exception) -> Response[bytes]:
+def answer_error(request: Call, error: Exception) -> Response[bytes]:
     """The one exception handler of the application."""
     request_id = request.scope.get("state", {}).get("request_id")
     code, detail, errors, headers = _read(error)
     if TABLE[code].status == 500:
         request.scope["state"]["error"] = error
     return problem(code, detail, errors=errors, headers=headers, request_id=request_id)
+
+
+def _say(code: str, headers: dict[str, str]) -> str:
+    """What Litestar's own refusals leave unsaid."""
+    match code:
+        case "not_found":
+            return "nothing is at this address; /docs lists what there is"
+        case "method_not_allowed":
+            return f"this address answers {', '.join(headers.values()) or 'other methods'}"
+        case "body_too_large":
+            return "the body is larger than this service takes (TONNAGE_LARGEST_BODY_BYTES)"
+        case _:
+            return http.HTTPStatus(TABLE[code].status).phrase
 
 
 Parts = tuple[str, str, tuple[FieldError, ...], dict[str, str]]
@@ -183,6 +190,6 @@ def _read(error: Exception) -> Parts:
             if error.status_code >= 500:
                 code = "internal_error"
             headers = {k: v for k, v in (error.headers or {}).items() if k.lower() == "allow"}
-            return code, http.HTTPStatus(TABLE[code].status).phrase, (), headers
+            return code, _say(code, headers), (), headers
         case _:
             return "internal_error", "an error of ours; the request id finds it in the log", (), {}

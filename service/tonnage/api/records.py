@@ -4,20 +4,22 @@ from typing import Any, get_args
 from urllib.parse import quote
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from tonnage.catalog.errors import UnknownRecord
 from tonnage.catalog.kinds import RECORD_TYPES, Kind
 from tonnage.catalog.search import search
 from tonnage.catalog.store import Version, history
+from tonnage.decoding import FieldError
 
 from .bodies import read_query
+from .call import Call
 from .context import context_of
 from .operations import Operation, handle, json_answer
 from .paging import Page, Place, cursor, place_of
 from .preconditions import etag, is_unchanged, not_modified
-from .problems import ApiError, FieldError
+from .problems import ApiError
 from .queries import LISTS, AtRelease, ListQuery, NoQuery
 
 _NOT_FILTERS = frozenset(ListQuery.__struct_fields__)
@@ -43,6 +45,11 @@ def _title(kind: Kind) -> str:
     return "".join(part.capitalize() for part in kind.split("-"))
 
 
+def _page_of(kind: Kind) -> Any:
+    generic: Any = Page
+    return generic[RECORD_TYPES[kind]]
+
+
 def list_operation(kind: Kind) -> Operation:
     return Operation(
         id=f"list{_title(kind)}",
@@ -51,7 +58,7 @@ def list_operation(kind: Kind) -> Operation:
         tag="catalog",
         summary=f"List or search {kind.replace('-', ' ')}",
         query=LISTS[kind],
-        answer=Page[RECORD_TYPES[kind]],  # type: ignore[misc]
+        answer=_page_of(kind),
         problems=(400, 404, 503),
         conditional=True,
     )
@@ -88,7 +95,7 @@ HISTORY = Operation(
 def list_handler(kind: Kind) -> HTTPRouteHandler:
     operation = list_operation(kind)
 
-    async def listed(request: Request) -> Response[bytes]:
+    async def listed(request: Call) -> Response[bytes]:
         query = read_query(request, LISTS[kind])
         place = place_of(query.after) if query.after else None
         if place is not None and query.release not in (None, place.release):
@@ -125,7 +132,7 @@ def list_handler(kind: Kind) -> HTTPRouteHandler:
     return handle(operation)(_named(listed, operation.id))
 
 
-def _next_address(request: Request, following: str) -> str:
+def _next_address(request: Call, following: str) -> str:
     kept = [(k, v) for k, v in request.query_params.multi_items() if k != "after"]
     query = "&".join(f"{quote(k)}={quote(str(v))}" for k, v in [*kept, ("after", following)])
     return f"{request.url.path}?{query}"
@@ -134,7 +141,7 @@ def _next_address(request: Request, following: str) -> str:
 def get_handler(kind: Kind) -> HTTPRouteHandler:
     operation = get_operation(kind)
 
-    async def found(request: Request, record_id: str) -> Response[bytes]:
+    async def found(request: Call, record_id: str) -> Response[bytes]:
         query = read_query(request, AtRelease)
         release = await context_of(request).shelf.at(query.release)
         record = release.resolve(kind, record_id.removeprefix("/")).record
@@ -153,7 +160,7 @@ def _named(function: Any, name: str) -> Any:
 
 
 @handle(HISTORY)
-async def record_history(request: Request, kind: str, record_id: str) -> Response[bytes]:
+async def record_history(request: Call, kind: str, record_id: str) -> Response[bytes]:
     read_query(request, NoQuery)
     known = get_args(Kind)
     if kind not in known:

@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 
 from tonnage.catalog.changes import ChangeSet
 from tonnage.catalog.differences import Difference, difference_between
 from tonnage.catalog.store import ReleaseInfo, latest_number, list_releases, publish, release_info
 
 from .bodies import read_json, read_query
+from .call import Call
 from .context import context_of
 from .operations import Example, Header, Operation, handle, json_answer
 from .preconditions import etag, expected_release, is_unchanged, not_modified
@@ -124,7 +125,7 @@ PUBLISH = Operation(
 
 
 @handle(LIST)
-async def listed(request: Request) -> Response[bytes]:
+async def listed(request: Call) -> Response[bytes]:
     query = read_query(request, ReleasesQuery)
     async with context_of(request).transaction() as connection:
         found = await list_releases(connection, limit=query.limit + 1, before=query.before)
@@ -133,7 +134,7 @@ async def listed(request: Request) -> Response[bytes]:
 
 
 @handle(LATEST)
-async def latest(request: Request) -> Response[bytes]:
+async def latest(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
     async with context_of(request).transaction() as connection:
         info = await release_info(connection, await latest_number(connection))
@@ -141,14 +142,14 @@ async def latest(request: Request) -> Response[bytes]:
 
 
 @handle(GET)
-async def one(request: Request, number: str) -> Response[bytes]:
+async def one(request: Call, number: str) -> Response[bytes]:
     read_query(request, NoQuery)
     async with context_of(request).transaction() as connection:
         info = await release_info(connection, _number(number))
     return _release(request, info)
 
 
-def _release(request: Request, info: ReleaseInfo) -> Response[bytes]:
+def _release(request: Call, info: ReleaseInfo) -> Response[bytes]:
     tag = etag(str(info.number))
     if is_unchanged(request, tag):
         return not_modified(tag)
@@ -162,7 +163,7 @@ def _number(text: str) -> int:
 
 
 @handle(DIFF)
-async def difference(request: Request, older: str, newer: str) -> Response[bytes]:
+async def difference(request: Call, older: str, newer: str) -> Response[bytes]:
     read_query(request, NoQuery)
     shelf = context_of(request).shelf
     first, second = await shelf.at(_number(older)), await shelf.at(_number(newer))
@@ -170,7 +171,7 @@ async def difference(request: Request, older: str, newer: str) -> Response[bytes
 
 
 @handle(PUBLISH)
-async def published(request: Request) -> Response[bytes]:
+async def published(request: Call) -> Response[bytes]:
     context = context_of(request)
     principal = await context.keyring.principal(request, "catalog:write")
     read_query(request, NoQuery)

@@ -32,7 +32,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference_between(older: Release, newer: Release) -> Difference:
-    """In order of kind and id. ``older`` may be the later release: the answer then reads backwards."""
+    """In order of kind and id. ``older`` may be the later one: the answer then reads backwards."""
     changes: list[RecordChange] = []
     for kind, after in newer.records.items():
         before = older.records[kind]

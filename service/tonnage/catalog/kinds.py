@@ -46,7 +46,7 @@ Ratio = Annotated[float, msgspec.Meta(ge=0, le=1000)]
 class Source(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Where a fact was read. ``date`` is as precise as the source allows: 2026, 2026-08, 2026-08-22."""
+    """Where a fact was read; ``date`` is as precise as the source allows: 2026, 2026-08-22."""
 
     title: Prose
     url: Url | None = None
@@ -65,7 +65,7 @@ class Record(
     aliases: Annotated[tuple[Line, ...], msgspec.Meta(max_length=60)] = ()
     """Other names that resolve to this record; case and punctuation do not matter."""
     default_for: Annotated[tuple[Line, ...], msgspec.Meta(max_length=20)] = ()
-    """Ambiguous names for which this record is the documented default (``H100`` for the SXM part)."""
+    """Ambiguous names whose documented default this record is (``H100`` for the SXM part)."""
     sources: Annotated[tuple[Source, ...], msgspec.Meta(min_length=1, max_length=40)]
     note: Prose | None = None
 

@@ -4,8 +4,13 @@ import re
 from collections.abc import Iterable
 
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Levenshtein
 
-_SEPARATORS = re.compile(r"[\s\-_.,/:()@+]+")
+_SEPARATORS = re.compile(r"[\s\-_,/:()@+]+|(?<!\d)\.|\.(?!\d)")
+"""A dot between digits is kept: opt-1.3b is not opt-13b."""
+
+
+SHORT_NAME = 6
 
 
 def normal(name: str) -> str:
@@ -18,11 +23,25 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """The known names that ``name`` was most likely meant to be, best first; none if all are far."""
+    """The known names that ``name`` was most likely meant to be, best first; none if all far."""
     found = process.extract(
         name[:200], known, scorer=fuzz.WRatio, processor=normal, limit=most, score_cutoff=72
     )
-    return tuple(match for match, _score, _index in found)
+    if not found:
+        found = _one_slip_away(name, known)
+    return tuple(match for match, _score, _index in found)[:most]
+
+
+def _one_slip_away(name: str, known: Iterable[str]) -> list[tuple[str, float, int]]:
+    """Short names (``L5``) share too little with any other to be alike by proportion."""
+    if len(normal(name)) > SHORT_NAME:
+        return []
+    return [
+        (match, score, index)
+        for match, score, index in process.extract(
+            name, known, scorer=Levenshtein.distance, processor=normal, score_cutoff=1
+        )
+    ]
 
 
 def did_you_mean(suggestions: tuple[str, ...]) -> str:

@@ -105,10 +105,10 @@ def diff(older: int, newer: int) -> None:
 @click.option("--author", default="command line", show_default=True)
 def publish(file: Any, against: int, author: str) -> None:
     """Publish a change set (the body of POST /v1/catalog/releases) as the next release."""
-    from tonnage.api.bodies import decode
     from tonnage.catalog.changes import ChangeSet
     from tonnage.catalog.errors import UnsoundChange
     from tonnage.catalog.store import publish as published
+    from tonnage.decoding import decode
 
     change_set = decode(file.read(), ChangeSet)
     try:

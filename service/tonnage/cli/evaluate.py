@@ -16,7 +16,7 @@ def evaluate(file: Path, kind: str | None, as_json: bool, rows: bool) -> None:
     import msgspec
 
     from tonnage.catalog.seed import seed_release
-    from tonnage.evaluation import evaluate_file, render, render_rows
+    from tonnage.evaluation import predict_file, render, render_rows, summarise
 
     with click.progressbar(
         length=1, label="Evaluating", file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -26,10 +26,12 @@ def evaluate(file: Path, kind: str | None, as_json: bool, rows: bool) -> None:
             bar.length = total
             bar.update(done - bar.pos)
 
-        found = evaluate_file(file, seed_release(), kind, progress)
+        found = predict_file(file, seed_release(), kind, progress)
+    report = summarise(found)
     if as_json:
-        click.echo(msgspec.json.encode(found.rows_and_report() if rows else found.report))
+        plain = msgspec.to_builtins(report)
+        click.echo(msgspec.json.encode({**plain, "predictions": found.results} if rows else plain))
         return
     if rows:
         click.echo(render_rows(found))
-    click.echo(render(found.report))
+    click.echo(render(report))

@@ -36,7 +36,15 @@ def failing() -> Iterator[None]:
 
 
 _REQUEST_ERRORS = frozenset(
-    {"EngineError", "UnknownName", "CatalogError", "SettingsError", "EvaluationError", "ApiError"}
+    {
+        "CatalogError",
+        "EngineError",
+        "EvaluationError",
+        "InvalidField",
+        "MalformedJson",
+        "SettingsError",
+        "UnknownName",
+    }
 )
 _AWAY_ERRORS = frozenset(
     {"PostgresError", "PortError", "Unavailable", "OperationalError", "InterfaceError"}

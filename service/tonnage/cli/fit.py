@@ -32,8 +32,8 @@ def fit(file: Any, as_json: bool, **options: Any) -> None:
 
     Exit code: 0 fits, 10 tight, 11 does not fit, 2 for a question that can not be answered.
     """
-    from tonnage.api.bodies import decode
     from tonnage.catalog.seed import seed_release
+    from tonnage.decoding import decode
     from tonnage.plans.fit import answer_fit
     from tonnage.plans.requests import FitInferenceRequest
 

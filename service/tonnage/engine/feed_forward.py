@@ -26,7 +26,9 @@ class Dense(Value, tag="dense", tag_field="kind", frozen=True, kw_only=True):
         return 1.0
 
 
-class MixtureOfExperts(Value, tag="mixture_of_experts", tag_field="kind", frozen=True, kw_only=True):
+class MixtureOfExperts(
+    Value, tag="mixture_of_experts", tag_field="kind", frozen=True, kw_only=True
+):
     """Routed experts of one size, and shared experts that every token passes."""
 
     experts: Count

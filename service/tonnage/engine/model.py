@@ -43,7 +43,7 @@ class Layer(Value, frozen=True, kw_only=True):
 
     name: ShortText
     mixers: Annotated[tuple[Mixer, ...], msgspec.Meta(max_length=4)] = ()
-    """Usually one; two where they run side by side (Falcon-H1), none in feed-forward-only blocks."""
+    """Usually one; two side by side in Falcon-H1, none in blocks of feed-forward alone."""
     feed_forward: Annotated[tuple[FeedForward, ...], msgspec.Meta(max_length=4)] = ()
     norms: CountOrZero = 2
     """Norm vectors as wide as the model."""
@@ -197,7 +197,7 @@ class ModelArchitecture(
         return self.parameters + sum(e.parameters for e in self.extras if not e.loaded)
 
     def check(self, pointer: str = "") -> None:
-        """Raise Contradiction where the stack names a layer that is not described, or the reverse."""
+        """Raise Contradiction where the stack names a layer not described, or the reverse."""
         names = [layer.name for layer in self.layers]
         if len(set(names)) != len(names):
             raise Contradiction("two layers have the same name", pointer=f"{pointer}/layers")

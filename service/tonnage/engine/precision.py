@@ -40,7 +40,7 @@ class RoleBits(Value, frozen=True, kw_only=True):
 
 
 class WeightEncoding(Value, frozen=True, kw_only=True):
-    """``bits_per_weight`` counts scales and zero points: 4 + 16/128 + 4/128 for AWQ at group 128."""
+    """``bits_per_weight`` counts scales and zero points: 4 + 16/128 + 4/128 for AWQ."""
 
     bits_per_weight: Bits
     except_roles: RoleBits = RoleBits()

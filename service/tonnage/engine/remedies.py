@@ -78,7 +78,7 @@ def _cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
     if format_id is None:
         return []
     return [
-        ({"formats": {"kv_cache": format_id}}, f"a {format_id} KV cache: slight loss of accuracy")
+        ({"formats": {"kv_cache": format_id}}, f"KV cache in {format_id}: slight loss of accuracy")
     ]
 
 

@@ -35,7 +35,7 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     kv_block_tokens: Count = 16
     batch_tiers: tuple[BatchTier, ...]
     cuda_graphs: Literal["in_margin", "subtracted"]
-    """Whether the graph estimate is taken from the budget or lives in the (1 - utilization) part."""
+    """Whether graphs are taken from the budget or live in the (1 - utilization) part."""
     local_layers: Literal["full_length", "windowed"]
     """Whether sliding-window layers keep the whole context or the window alone."""
     latent_cache: bool

@@ -44,7 +44,9 @@ class GatedDeltaNet(Value, tag="gated_delta_net", tag_field="kind", frozen=True,
         )
 
 
-class KimiDeltaAttention(Value, tag="kimi_delta_attention", tag_field="kind", frozen=True, kw_only=True):
+class KimiDeltaAttention(
+    Value, tag="kimi_delta_attention", tag_field="kind", frozen=True, kw_only=True
+):
     heads: Count
     head_dim: Count
     convolution_width: Count = 4
@@ -139,7 +141,9 @@ class Mamba(Value, tag="mamba", tag_field="kind", frozen=True, kw_only=True):
         )
 
 
-class LightningAttention(Value, tag="lightning_attention", tag_field="kind", frozen=True, kw_only=True):
+class LightningAttention(
+    Value, tag="lightning_attention", tag_field="kind", frozen=True, kw_only=True
+):
     """Linear attention with a decay (MiniMax-Text-01)."""
 
     heads: Count

@@ -123,7 +123,7 @@ def _format(
         notes.append(
             Note(
                 code="verify_format",
-                text=f"The catalog has no fact on {format_id} under {case.runtime.name}: verify it.",
+                text=f"The catalog is silent on {format_id} under {case.runtime.name}: verify it.",
                 pointer="/formats",
             )
         )

@@ -24,12 +24,13 @@ OWN_EXPERT_WIDTH = frozenset({"qwen2moe", "qwen3moe", "glm4moe", "dots1"})
 """Those whose printed ``n_ff`` is not the width of an expert."""
 
 _QUANTIZED = re.compile(
-    r"[-_. ](?:ud[-_])?(?:i\d[-_.])?(?:i?q\d[a-z0-9_]*|f16|bf16|mxfp4(?:[-_].*)?|\d+bit)$", re.I
+    r"(?i)[-_. ](?:ud[-_])?(?:i\d[-_.])?"
+    r"(?:i?q\d[a-z0-9_]*|f16|bf16|mxfp4(?:[-_].*)?|\d+bit)$"
 )
 _TRAILING = re.compile(
-    r"(?:[-_. ](?:safetensors|mtp|qat|gguf|instruct|inst|it|\d{4})| \d+B\.A\d+B| class)$", re.I
+    r"(?i)(?:[-_. ](?:safetensors|mtp|qat|gguf|instruct|inst|it|\d{4})| \d+B\.A\d+B| class)$"
 )
-_LEADING = re.compile(r"^(?:unsloth|opensourcerelease|bartowski)_", re.I)
+_LEADING = re.compile(r"(?i)^(?:unsloth|opensourcerelease|bartowski)_")
 
 
 class Known:

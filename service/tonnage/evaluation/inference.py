@@ -1,236 +1,47 @@
 """Rows of serving engines: what would the engine have said of the same setup?
 
-Only vLLM is modelled. A setting that no request can say is ignored where it adds to a quantity
-(draft models, adapters) and leaves the quantity out where it redefines it.
+Only vLLM is modelled.
 """
-
-import re
-from typing import cast
 
 import msgspec
 
-from tonnage.catalog.errors import UnknownRecord
 from tonnage.catalog.release import Release
 from tonnage.engine.answer import InferenceFit
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
 from tonnage.engine.fit import fit_inference
-from tonnage.engine.flags import VllmFlags
 from tonnage.engine.hardware import Accelerator
-from tonnage.engine.memory.pages import PagedCache
 from tonnage.engine.memory.runtimes.shared import usable
-from tonnage.engine.memory.runtimes.vllm_terms import (
-    Limits,
-    batch_limits,
-    cache_of_stage,
-    weights_of_stages,
-)
-from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import VllmEra
+from tonnage.engine.memory.runtimes.vllm_terms import weights_of_stages
 from tonnage.engine.values import GIB
-from tonnage.engine.workload import InferenceWorkload, Parallelism
 from tonnage.plans.errors import UnknownName
-from tonnage.plans.requests import (
-    FitInferenceRequest,
-    Formats,
-    Hardware,
-    InlineModel,
-    VllmRuntime,
-)
-from tonnage.plans.resolve import resolve
 
 from .architectures import Known
-from .devices import STAND_IN, accelerator
-from .results import Prediction, Result
+from .inference_setup import RAN, Setting, refusal, setting_of
+from .results import Result, Scorer
 from .rows import InferenceRow
 from .scoring import ending
-from .versions import vllm_version
 
-RAN = {
-    "starts": True,
-    "kv_too_small": False,
-    "oom_load": False,
-    "oom_profile": False,
-    "oom_runtime": False,
-}
 DEFAULT_BLOCK_TOKENS = 16
-
-_STATED_DEFAULT = re.compile(r"engine default (0\.\d+)(?!.*version not stated)")
-_BLOCK = re.compile(r"block_size (\d+)")
-_CONTEXT_PARALLEL = re.compile(r"(?:\bDCP |decode_context_parallel_size )(\d+)")
-_OFFLOAD = re.compile(r"cpu_offload")
-_OWN_PREDICTION_LAYERS = re.compile(r"\bMTP\b", re.I)
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A row's setup as the engine takes it."""
-
-    case: InferenceCase
-    flags: VllmFlags
-    limits: Limits
-    caches: tuple[PagedCache, ...]
-    version_known: bool
-    device_known: bool
-    context_parallel: int
-    offloads: bool
 
 
 def evaluate_inference(row: InferenceRow, release: Release, known: Known) -> Result:
-    reason = _refusal(row)
+    reason = refusal(row)
     if reason is not None:
         return Result(id=row.id, skipped=reason)
     model = known.named(row.model, row.base_model)
     if model is None:
         return Result(id=row.id, skipped="the model's architecture is not known")
     try:
-        setting = _setting(row, release, model)
+        setting = setting_of(row, release, model)
         fit = fit_inference(setting.case)
     except (EngineError, UnknownName, msgspec.ValidationError) as problem:
         return Result(id=row.id, skipped=f"refused: {problem}")
     return _result(row, setting, fit)
 
 
-def _refusal(row: InferenceRow) -> str | None:
-    if row.engine != "vllm":
-        return f"the memory of {row.engine} is not modelled"
-    if row.quality == "C":
-        return "quality C is not scored"
-    if not row.setup.weights_dtype:
-        return "the format of the weights is not stated"
-    if row.observed.outcome is not None and row.observed.outcome not in RAN:
-        return f"the outcome {row.observed.outcome!r} is not known"
-    return None
-
-
-def _setting(row: InferenceRow, release: Release, model: ModelArchitecture) -> Setting:
-    setup, other = row.setup, row.setup.other or ""
-    version = vllm_version(row.engine_version)
-    device = accelerator(release, setup.gpu, None, setup.gpu_memory_gib_reported)
-    model = _with_length(model, setup.max_model_len)
-    if _OWN_PREDICTION_LAYERS.search(other):
-        model = _with_prediction_layers(model)
-    request = FitInferenceRequest(
-        model=InlineModel(architecture=model),
-        hardware=Hardware(accelerator=device or STAND_IN, count=_count(row)),
-        runtime=VllmRuntime(version=version, flags=_flags(row)),
-        formats=Formats(
-            weights=_format(release, setup.weights_dtype or "auto"),
-            kv_cache=setup.kv_cache_dtype or "auto",
-        ),
-        parallel=_parallel(row),
-        workload=InferenceWorkload(
-            context_tokens=setup.max_model_len or model.longest_context_tokens
-        ),
-    )
-    case = resolve(request, release).case
-    era, flags = cast(VllmEra, case.era), cast(VllmFlags, case.flags)
-    found = _CONTEXT_PARALLEL.search(other)
-    return Setting(
-        case=case,
-        flags=flags,
-        limits=batch_limits(case, era, flags),
-        caches=tuple(
-            cache_of_stage(case, era, flags, stage) for stage in range(case.parallel.pipeline)
-        ),
-        version_known=row.engine_version is not None,
-        device_known=device is not None,
-        context_parallel=int(found.group(1)) if found else 1,
-        offloads=bool(_OFFLOAD.search(other)),
-    )
-
-
-def _with_length(model: ModelArchitecture, length: int | None) -> ModelArchitecture:
-    """A server that ran beyond the published length had it overridden."""
-    if length is None or length <= model.longest_context_tokens:
-        return model
-    return msgspec.structs.replace(model, longest_context_tokens=length)
-
-
-def _with_prediction_layers(model: ModelArchitecture) -> ModelArchitecture:
-    extras = tuple(
-        msgspec.structs.replace(extra, loaded=True) if extra.role == "prediction" else extra
-        for extra in model.extras
-    )
-    return msgspec.structs.replace(model, extras=extras)
-
-
-def _format(release: Release, name: str) -> str:
-    """The row's name of a weight format, of which the catalog knows most as aliases."""
-    short = name.removeprefix("gguf-")
-    for candidate in (name, short):
-        try:
-            return release.resolve("formats", candidate).record.id
-        except UnknownRecord:
-            continue
-    return name
-
-
-def _flags(row: InferenceRow) -> VllmFlags:
-    setup, other = row.setup, row.setup.other or ""
-    stated = _STATED_DEFAULT.search(other)
-    block = _BLOCK.search(other)
-    utilization = setup.gpu_memory_utilization
-    if utilization is None and stated:
-        utilization = float(stated.group(1))
-    return VllmFlags(
-        gpu_memory_utilization=utilization,
-        max_model_len=setup.max_model_len,
-        max_num_seqs=setup.max_num_seqs,
-        max_num_batched_tokens=setup.max_num_batched_tokens,
-        block_size=int(block.group(1)) if block else None,
-        enforce_eager=bool(setup.enforce_eager),
-        enable_expert_parallel=(setup.ep or 1) > 1,
-    )
-
-
-def _parallel(row: InferenceRow) -> Parallelism:
-    setup = row.setup
-    return Parallelism(
-        tensor=setup.tp or 1,
-        pipeline=setup.pp or 1,
-        data=setup.dp or 1,
-        expert=setup.ep or 1,
-    )
-
-
-def _count(row: InferenceRow) -> int:
-    return max(row.setup.gpus or 1, _parallel(row).ranks)
-
-
-class _Scorer:
-    """Collects the predictions of one row, and why others are missing."""
-
-    def __init__(self) -> None:
-        self.predictions: list[Prediction] = []
-        self.left_out: dict[str, str] = {}
-
-    def add(
-        self,
-        quantity: str,
-        observed: float | None,
-        predicted: tuple[float, float, float],
-        scale: float | None = None,
-    ) -> None:
-        if observed is None:
-            return
-        if scale is None and observed == 0:
-            self.left_out[quantity] = "zero was observed"
-            return
-        low, expected, high = predicted
-        self.predictions.append(
-            Prediction(
-                quantity=quantity,
-                predicted=expected,
-                observed=observed,
-                low=low,
-                high=high,
-                scale=scale,
-            )
-        )
-
-
 def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
-    scorer = _Scorer()
+    scorer = Scorer()
     _score_weights(row, setting, scorer)
     _score_tokens(row, setting, scorer)
     _score_capacity(row, setting, fit, scorer)
@@ -255,7 +66,7 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     )
 
 
-def _score_weights(row: InferenceRow, setting: Setting, scorer: _Scorer) -> None:
+def _score_weights(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     observed = row.observed.weights_gib_per_gpu
     if setting.offloads:
         scorer.left_out["weights_gib_per_gpu"] = "weights are offloaded to system memory"
@@ -264,7 +75,7 @@ def _score_weights(row: InferenceRow, setting: Setting, scorer: _Scorer) -> None
     scorer.add("weights_gib_per_gpu", observed, (heaviest, heaviest, heaviest))
 
 
-def _score_tokens(row: InferenceRow, setting: Setting, scorer: _Scorer) -> None:
+def _score_tokens(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     """Tokens (of hybrids: whole sequences) that the reported cache memory is said to hold."""
     quantity, observed = "kv_tokens_given_memory", row.observed
     memory = observed.available_kv_gib_per_gpu
@@ -306,9 +117,7 @@ def _sequences(setting: Setting, stage: int, blocks: int, length: int) -> float:
     return blocks / setting.caches[stage].blocks(length, setting.limits.batched_tokens)
 
 
-def _score_capacity(
-    row: InferenceRow, setting: Setting, fit: InferenceFit, scorer: _Scorer
-) -> None:
+def _score_capacity(row: InferenceRow, setting: Setting, fit: InferenceFit, scorer: Scorer) -> None:
     """What is left for the cache, and the sequences that it holds, from the setup alone."""
     observed = row.observed
     share, concurrency = "available_kv_share_of_device", "max_concurrency"
@@ -337,9 +146,7 @@ def _score_capacity(
     low, expected, high = (
         min(
             _sequences(setting, stage, max(amount, 0) // cache.block_bytes, length)
-            for stage, (amount, cache) in enumerate(
-                zip(amounts, setting.caches, strict=True)
-            )
+            for stage, (amount, cache) in enumerate(zip(amounts, setting.caches, strict=True))
         )
         for amounts in (
             [pool.low for pool in pools],

@@ -4,9 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Ending = Literal[
-    "right", "false_fits", "false_rejections", "tight_failed", "tight_ran"
-]
+Ending = Literal["right", "false_fits", "false_rejections", "tight_failed", "tight_ran"]
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +43,38 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None = None
     left_out: dict[str, str] = {}
     skipped: str | None = None
+
+
+class Scorer:
+    """Collects the predictions of one row, and why others are missing."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Prediction] = []
+        self.left_out: dict[str, str] = {}
+
+    def add(
+        self,
+        quantity: str,
+        observed: float | None,
+        predicted: tuple[float, float, float],
+        scale: float | None = None,
+    ) -> None:
+        if observed is None:
+            return
+        if scale is None and observed == 0:
+            self.left_out[quantity] = "zero was observed"
+            return
+        low, expected, high = predicted
+        self.predictions.append(
+            Prediction(
+                quantity=quantity,
+                predicted=expected,
+                observed=observed,
+                low=low,
+                high=high,
+                scale=scale,
+            )
+        )
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):

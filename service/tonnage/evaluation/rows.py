@@ -1,6 +1,6 @@
 """Files of measured cases: one JSON object a line, recognised by what their rows hold.
 
-The fields are those of ``docs/evaluation.md``; null means that the source did not say.
+Null means that the source did not say; fields that are not used here are passed over.
 """
 
 import json
@@ -132,7 +132,7 @@ def read_rows(path: Path) -> list[Row]:
     except (OSError, UnicodeDecodeError) as problem:
         raise EvaluationError(f"{path} can not be read: {_reason(problem)}.") from problem
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

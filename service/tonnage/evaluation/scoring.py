@@ -1,5 +1,6 @@
 """From the predictions of single rows to medians, percentiles and confusion counts."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from statistics import median
@@ -17,6 +18,8 @@ QUANTITIES: dict[str, tuple[str, ...]] = {
 }
 UNITS = {"available_kv_share_of_device": "share of device memory"}
 RELATIVE = "relative"
+
+_NUMBERS = re.compile(r"(\d+)")
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -50,9 +53,14 @@ def summarise(findings: Findings) -> Evaluation:
         outcome=outcome(scored),
         groups={
             name: _group(findings.kind, [r for r in scored if name in r.groups])
-            for name in sorted(names)
+            for name in sorted(names, key=_natural)
         },
     )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """``since 0.9.0`` before ``since 0.20.0``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in _NUMBERS.split(name)]
 
 
 def _group(kind: str, results: list[Result]) -> Group:

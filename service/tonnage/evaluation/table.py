@@ -65,9 +65,8 @@ def _of(metrics: dict[str, Metric]) -> list[tuple[str, ...]]:
 
 
 def _columns(rows: list[tuple[str, ...]]) -> list[str]:
-    return [
-        f"{row[0]:<56}" + "".join(f"{cell:>9}" for cell in row[1:]).rstrip() for row in rows
-    ]
+    lines = (f"{row[0]:<56}" + "".join(f"{cell:>9}" for cell in row[1:]) for row in rows)
+    return [line.rstrip() for line in lines]
 
 
 def _sentence(outcome: Outcome) -> str:

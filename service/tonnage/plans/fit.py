@@ -80,7 +80,7 @@ def _subject(question: Question) -> Subject:
 
 _SAYS: dict[Verdict, str] = {
     "fits": "fits",
-    "tight": "may fit, with no margin,",
+    "tight": "fits if all goes as expected, which is not certain,",
     "does_not_fit": "does not fit",
 }
 
@@ -96,8 +96,8 @@ def summary(question: Question, fit: InferenceFit) -> str:
     return (
         f"{question.model_name} in {case.weights.id} {_SAYS[fit.verdict]} on {device} under "
         f"{case.runtime.name} {case.version} with {workload.concurrent_sequences} x "
-        f"{workload.context_tokens} tokens: {gib:.2f} GiB {'missing' if missing else 'to spare'} on "
-        f"the fullest accelerator, room for {held} such sequence{'' if held == 1 else 's'}."
+        f"{workload.context_tokens} tokens: {gib:.2f} GiB {'missing' if missing else 'to spare'} "
+        f"on the fullest accelerator, room for {held} such sequence{'' if held == 1 else 's'}."
     )
 
 

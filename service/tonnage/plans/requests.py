@@ -77,7 +77,7 @@ RuntimeChoice = VllmRuntime | LlamaCppRuntime | TransformersRuntime
 
 
 class Formats(_Part, frozen=True, kw_only=True):
-    """``auto`` is the checkpoint's own format for weights and the runtime's default for the cache."""
+    """``auto``: the checkpoint's own format for weights, the runtime's default for the cache."""
 
     weights: FormatName = "auto"
     kv_cache: FormatName = "auto"

@@ -1,7 +1,7 @@
 """The seed catalog: plain files in this folder, loaded as release 1 of an empty database.
 
-``<kind>/<group>.jsonl`` has one record a line. What failed review is in ``left_out.*.json`` with the
-reason, and never loaded.
+``<kind>/<group>.jsonl`` has one record a line. What failed review is in ``left_out.*.json`` with
+the reason, and never loaded.
 """
 
 from importlib.resources import files

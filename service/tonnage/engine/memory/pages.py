@@ -1,8 +1,8 @@
 """How does vLLM cut a cache memory into blocks, and how many does a sequence take?
 
 Read from vLLM 0.9-0.28 ``kv_cache_utils.py`` and checked against its logs: layers of one kind form
-groups of equal size, every group's block has the same number of bytes, and one pool of blocks serves
-all groups. A model whose layers all keep the whole context is one group.
+groups of equal size, every group's block has the same number of bytes, and one pool of blocks
+serves all groups. A model whose layers all keep the whole context is one group.
 """
 
 from functools import lru_cache

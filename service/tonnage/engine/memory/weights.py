@@ -68,7 +68,7 @@ def vocabulary_bytes(
 def extra_bytes(
     model: ModelArchitecture, encoding: WeightEncoding, tensor: int, *, encoder: bool = True
 ) -> int:
-    """Bytes of the loaded parts outside the stack; ``encoder=False`` leaves out vision and audio."""
+    """Bytes of the loaded parts outside the stack, ``encoder=False`` for those of text alone."""
     return sum(
         bytes_of(share(extra.parameters, extra.shard, tensor, 1, 1), encoding.bits(extra.role))
         for extra in model.extras

@@ -1,7 +1,7 @@
 """What does each layer take under llama.cpp, on a device or in system memory?
 
-The token embedding stays in system memory even at full offload (a tied one is held twice); the cache
-has ``context x sequences`` cells, padded, and sliding-window layers only their window and one
+The token embedding stays in system memory even at full offload (a tied one is held twice); the
+cache has ``context x sequences`` cells, padded, and sliding-window layers only their window and one
 micro-batch; compute buffers are float32. Checked against the buffers that builds b1691-b7500 print.
 """
 
@@ -54,7 +54,7 @@ def layer_cache_bytes(case: InferenceCase, name: str, context: int, sequences: i
 
 
 def compute_bytes(case: InferenceCase, context: int) -> int:
-    """The compute buffer of one device, float32: logits and hidden, or scores without flash attention."""
+    """The float32 compute buffer of one device: logits and hidden vectors, or attention scores."""
     model, tokens = case.model, micro_batch(case)
     vocabulary, hidden = model.vocabulary_size, model.hidden_size
     if flash_attention(case):

@@ -90,7 +90,7 @@ def _check_experts(case: InferenceCase) -> None:
 
 
 def accelerators_of_stage(case: InferenceCase, stage: int) -> tuple[int, ...]:
-    """Indices of the accelerators that hold a stage: ranks run tensor first, then stages, then data."""
+    """Indices of the accelerators that hold a stage: tensor ranks first, then stages, then data."""
     tensor, pipeline = case.parallel.tensor, case.parallel.pipeline
     return tuple(
         (replica * pipeline + stage) * tensor + rank

@@ -1,9 +1,9 @@
 """What does a Transformers ``generate`` hold on each device?
 
-Weights as loaded, placed in layer order by ``device_map="auto"``; a cache that grows with the tokens
-(latent attention is cached expanded, per head); the widest layer of the prefill; the CUDA context and
-the allocator's fragmentation. Read from transformers 4.56-5.24 ``cache_utils.py``. Left out: several
-copies under data parallelism (start one process a replica).
+Weights as loaded, placed in layer order by ``device_map="auto"``; a cache that grows with the
+tokens (latent attention is cached expanded, per head); the widest layer of the prefill; the CUDA
+context and the allocator's fragmentation. Read from transformers 4.56-5.24 ``cache_utils.py``.
+Left out: several copies under data parallelism (start one process a replica).
 """
 
 from typing import cast

@@ -142,8 +142,8 @@ def _assumptions(
         notes.append(
             Note(
                 code="max_model_len_is_context",
-                text=f"The server is started with --max-model-len {limits.model_tokens}; vLLM's own "
-                f"default would be {case.model.longest_context_tokens}.",
+                text=f"The server is started with --max-model-len {limits.model_tokens}; vLLM's "
+                f"own default would be {case.model.longest_context_tokens}.",
                 pointer="/runtime/flags/max_model_len",
             )
         )
@@ -161,7 +161,7 @@ def _assumptions(
             Note(
                 code="default_batch_limits",
                 text=f"max_num_batched_tokens {limits.batched_tokens} and max_num_seqs "
-                f"{limits.sequences}, vLLM {case.version}'s defaults for this device where not set.",
+                f"{limits.sequences}, vLLM {case.version}'s defaults here where not set.",
                 pointer="/runtime/flags/max_num_batched_tokens",
             )
         )

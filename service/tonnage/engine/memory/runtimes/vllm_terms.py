@@ -1,8 +1,8 @@
 """Which terms does a vLLM rank hold beside its cache, and under which batch limits?
 
 ``utilization x total`` is the budget; ``total`` is what CUDA reports, not the marketed size. Batch
-limits decide the activation peak, and their defaults depend on the version and the device. Read from
-vLLM 0.6.6 to 0.33 ``gpu_worker.py``, ``arg_utils.py`` and ``config/cache.py``.
+limits decide the activation peak, and their defaults depend on the version and the device. Read
+from vLLM 0.6.6 to 0.33 ``gpu_worker.py``, ``arg_utils.py`` and ``config/cache.py``.
 """
 
 from typing import NamedTuple, cast
@@ -38,7 +38,7 @@ class Terms(NamedTuple):
 
 
 def batch_limits(case: InferenceCase, era: VllmEra, flags: VllmFlags) -> Limits:
-    """The limits that the flags set, and the version's defaults for this device where they do not."""
+    """The limits that the flags set, the version's defaults for this device where not."""
     context, longest = case.workload.context_tokens, case.model.longest_context_tokens
     model_tokens = flags.max_model_len or context
     if model_tokens > longest:

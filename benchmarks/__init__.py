@@ -1,0 +1,1 @@
+"""Measurements of speed, and the scripts that fit the engine's constants."""

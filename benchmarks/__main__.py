@@ -1,0 +1,106 @@
+"""``make bench``: how fast is POST /v1/fit/inference beside what the framework alone can do?
+
+Each server is one uvicorn worker on one core, the client has another; all figures are of one run on
+one machine, and what is asserted is their ratio. Requests differ from each other, so nothing is
+answered from a cache of answers.
+"""
+
+import itertools
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchmarks.client import Figures, measure
+from benchmarks.servers import ECHO, EMPTY, SERVICE, running
+from tonnage.local.up import database, prepare
+from tonnage.settings import Settings
+
+SECONDS = 4.0
+LEAST_SHARE_OF_ECHO = 0.5
+GOAL_MILLISECONDS = 1.0
+GOAL_PER_SECOND = 2000
+
+
+def requests(models: list[str], contexts: list[int], sequences: list[int]) -> list[bytes]:
+    """Distinct bodies; every one asks about another workload."""
+    return [
+        msgspec.json.encode(
+            {
+                "model": model,
+                "hardware": {"accelerator": "nvidia-h100-80gb-sxm", "count": 1},
+                "runtime": {
+                    "name": "vllm",
+                    "version": "0.11.0",
+                    "flags": {"gpu_memory_utilization": 0.9},
+                },
+                "formats": {"weights": "bf16", "kv_cache": "auto"},
+                "parallel": {"tensor": 1, "pipeline": 1, "data": 1, "expert": 1},
+                "workload": {"context_tokens": context, "concurrent_sequences": count},
+            }
+        )
+        for model, context, count in itertools.product(models, contexts, sequences)
+    ]
+
+
+FITTING = requests(
+    ["meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-8B", "mistralai/Mistral-7B-v0.1"],
+    [1024 + 97 * n for n in range(40)],
+    [1, 2, 3, 4],
+)
+NOT_FITTING = requests(
+    ["meta-llama/Llama-3.1-70B-Instruct"], [4096 + 511 * n for n in range(40)], [8, 16, 32]
+)
+
+
+def main() -> int:
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, one worker each")
+    print(f"{'':46}{'1 connection':^28}{'16 connections':^28}")
+    print(f"{'':46}{'req/s':>8}{'p50 ms':>9}{'p99 ms':>9}  {'req/s':>10}{'p50 ms':>9}{'p99 ms':>9}")
+    found: dict[str, tuple[Figures, Figures]] = {}
+    for title, address, bodies in _targets():
+        found[title] = measure(address, bodies, 1, SECONDS), measure(address, bodies, 16, SECONDS)
+        one, many = found[title]
+        print(
+            f"{title:46}{one.per_second:8.0f}{one.p50_ms:9.3f}{one.p99_ms:9.3f}  "
+            f"{many.per_second:10.0f}{many.p50_ms:9.3f}{many.p99_ms:9.3f}",
+            flush=True,
+        )
+    return _verdict(found)
+
+
+def _targets() -> Iterator[tuple[str, Any, list[bytes]]]:
+    with running(EMPTY, {}) as port:
+        yield "(a) an empty Litestar JSON handler", ("GET", port, "/"), [b""]
+    with running(ECHO, {}) as port:
+        yield "(b) Litestar decodes and encodes the body", ("POST", port, "/"), FITTING
+    with database(Settings.read(), durable=False) as settings:
+        prepare(settings)
+        environment = {"DATABASE_URL": settings.sqlalchemy_url, "TONNAGE_LOG_FORMAT": "json"}
+        with running(SERVICE, environment) as port:
+            address = ("POST", port, "/v1/fit/inference")
+            yield "POST /v1/fit/inference, fits", address, FITTING
+            yield "POST /v1/fit/inference, with remedies", address, NOT_FITTING
+
+
+def _verdict(found: dict[str, tuple[Figures, Figures]]) -> int:
+    _, echo, fit, _ = found.values()
+    share = fit[1].per_second / echo[1].per_second
+    failed = share < LEAST_SHARE_OF_ECHO
+    print(f"\nfit is {share:.0%} of (b) in requests/s: {'FAILED' if failed else 'ok'}, least 50 %")
+    print(
+        f"p50 at one connection {fit[0].p50_ms:.3f} ms: goal under {GOAL_MILLISECONDS:g} ms "
+        f"{'reached' if fit[0].p50_ms < GOAL_MILLISECONDS else 'not reached here'}"
+    )
+    print(
+        f"{fit[1].per_second:.0f} requests/s a worker: goal over {GOAL_PER_SECOND} "
+        f"{'reached' if fit[1].per_second > GOAL_PER_SECOND else 'not reached here'}"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+"""Fit the engine's constants on measured cases and write them down with where they come from.
+
+``python -m benchmarks.calibrate CASES`` reads ``inference_memory.jsonl`` and ``local_memory.jsonl``
+of a folder, prints each fit and, with ``--write``, renews the engine's constants file.
+
+A constant is the 5th, 50th and 95th percentile of what rows of quality A and B show of it. Rows of
+one repository weigh one together up to the square root of their number, so that a long series of
+one machine does not decide. What a row is held against are the engine's own formulas.
+
+``--hold-out`` fits without each repository in turn and counts how often the interval of the KV
+cache's memory then holds for it.
+"""
+
+import argparse
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tonnage.catalog.release import Release
+from tonnage.catalog.seed import seed_release
+from tonnage.engine import calibration
+from tonnage.engine.errors import EngineError
+from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.runtimes.llama_cpp_terms import compute_bytes
+from tonnage.engine.memory.runtimes.vllm_terms import terms_of_rank, weights_of_stages
+from tonnage.engine.runtime import VllmEra
+from tonnage.engine.values import GIB, MIB
+from tonnage.evaluation import inference_setup, local_setup
+from tonnage.evaluation.architectures import Known
+from tonnage.evaluation.beside import architectures_beside
+from tonnage.evaluation.inference import evaluate_inference
+from tonnage.evaluation.inference_setup import Setting
+from tonnage.evaluation.local import cache_bytes, compute_over_devices, weights_on_devices
+from tonnage.evaluation.rows import InferenceRow, LocalRow, read_rows
+from tonnage.plans.errors import UnknownName
+
+CONSTANTS = Path(__file__).parent.parent / "service/tonnage/engine/calibration.py"
+SHARES = (0.05, 0.5, 0.95)
+INTERVAL = "available_kv_share_of_device"
+
+ASSUMED = {
+    "TRANSFORMERS_CONTEXT_BYTES": (300 * MIB, 500 * MIB, 900 * MIB),
+    "TRANSFORMERS_ALLOCATOR_RATIO": (1.0, 1.04, 1.12),
+}
+"""No case measures these. A CUDA context with PyTorch's kernels is commonly reported as 0.3-0.9
+GiB, and a caching allocator's rounding as a few per cent; both are assumptions."""
+
+
+class Sample(NamedTuple):
+    constant: str
+    value: float
+    repository: str
+
+
+class Fit(NamedTuple):
+    values: tuple[float, float, float]
+    rows: int
+    repositories: int
+
+
+class Case(NamedTuple):
+    """A row of vLLM with its setting, for the hold-out."""
+
+    row: InferenceRow
+    repository: str
+
+
+def repository_of(source: str | None) -> str:
+    """``github.com/owner/name`` of a source, or its host."""
+    text = re.sub(r"^https?://", "", source or "not stated")
+    parts = re.split(r"[/@ #]", text)
+    return "/".join(parts[:3]) if parts[0] == "github.com" else parts[0]
+
+
+def vllm_samples(cases: Iterable[Case], release: Release, known: Known) -> list[Sample]:
+    found: list[Sample] = []
+    for row, repository in cases:
+        setting = setting_of(row, release, known)
+        if setting is None or not (setting.version_known and setting.device_known):
+            continue
+        found += [Sample(name, value, repository) for name, value in _vllm_values(row, setting)]
+    return found
+
+
+def setting_of(row: InferenceRow, release: Release, known: Known) -> Setting | None:
+    model = known.named(row.model, row.base_model)
+    if model is None or inference_setup.refusal(row):
+        return None
+    try:
+        return inference_setup.setting_of(row, release, model)
+    except (EngineError, UnknownName, msgspec.ValidationError):
+        return None
+
+
+def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]:
+    observed, case = row.observed, setting.case
+    many = case.parallel.tensor * case.parallel.pipeline > 1
+    overhead = f"VLLM_OVERHEAD_BYTES_{'MANY_RANKS' if many else 'ONE_RANK'}"
+    found: list[tuple[str, float]] = []
+    if observed.non_torch_gib is not None:
+        found.append((overhead, max(observed.non_torch_gib, 0) * GIB))
+    graphs = _graphs(row, setting)
+    if graphs is not None:
+        found.append(("VLLM_GRAPH_BYTES", graphs * GIB))
+    if any(extra.role == "encoder" for extra in case.model.extras):
+        return found
+    peak = _activations(row, setting, overhead)
+    if peak is not None:
+        assert isinstance(case.era, VllmEra)
+        assert isinstance(case.flags, VllmFlags)
+        terms = terms_of_rank(case, case.era, case.flags, setting.limits)
+        largest = terms.activations.expected / calibration.VLLM_ACTIVATION_RATIO[1]
+        found.append(("VLLM_ACTIVATION_RATIO", max(peak * GIB, 0) / largest))
+    return found
+
+
+def _graphs(row: InferenceRow, setting: Setting) -> float | None:
+    """What the version takes from its budget: the graphs, or from 0.20 on their estimate."""
+    observed = row.observed
+    if row.setup.enforce_eager:
+        return None
+    assert isinstance(setting.case.era, VllmEra)
+    if setting.case.era.cuda_graphs == "subtracted":
+        return observed.cudagraph_estimated_gib
+    return None if observed.cudagraph_gib is None else max(observed.cudagraph_gib, 0)
+
+
+def _activations(row: InferenceRow, setting: Setting, overhead: str) -> float | None:
+    """The peak as printed, or what budget, weights and cache leave of it, GiB."""
+    observed, case = row.observed, setting.case
+    if observed.activation_peak_gib is not None:
+        return observed.activation_peak_gib
+    if observed.available_kv_gib_per_gpu is None or setting.offloads:
+        return None
+    assert isinstance(case.era, VllmEra)
+    usable = case.accelerator.usable_memory
+    utilization = setting.flags.gpu_memory_utilization or case.era.gpu_memory_utilization
+    if usable is None or case.accelerator.unified_memory:
+        return None
+    weights = observed.weights_gib_per_gpu or max(weights_of_stages(case)) / GIB
+    rest = usable.expected_bytes * utilization / GIB - weights - observed.available_kv_gib_per_gpu
+    if case.era.cuda_graphs == "subtracted" and not row.setup.enforce_eager:
+        estimate = observed.cudagraph_estimated_gib
+        rest -= calibration.VLLM_GRAPH_BYTES[1] / GIB if estimate is None else estimate
+    middle: float = getattr(calibration, overhead)[1]
+    return rest - middle / GIB
+
+
+def llama_cpp_samples(rows: list[dict[str, Any]], release: Release, known: Known) -> list[Sample]:
+    found = []
+    for plain in rows:
+        row = msgspec.convert(plain, LocalRow)
+        model = known.of_file(row.model, row.arch)
+        latent_fork = model and row.engine != "llama.cpp" and local_setup.is_latent(model)
+        if model is None or latent_fork or local_setup.refusal(row) or row.setup.n_ctx is None:
+            continue
+        try:
+            setting = local_setup.setting_of(row, release, model)
+        except (local_setup.NoSizeError, EngineError, UnknownName, msgspec.ValidationError):
+            continue
+        values = _llama_cpp_values(plain, row, setting)
+        repository = repository_of(row.source)
+        found += [Sample(name, value, repository) for name, value in values]
+    return found
+
+
+def _llama_cpp_values(
+    plain: dict[str, Any], row: LocalRow, setting: local_setup.Setting
+) -> list[tuple[str, float]]:
+    """A compute buffer against its formula, device by device; a context by what is left over."""
+    found: list[tuple[str, float]] = []
+    case, observed = setting.case, row.observed
+    if setting.overrides or observed.outcome not in ("fits", "cpu_only"):
+        return found
+    buffers = (plain.get("extra") or {}).get("compute_per_device") or {}
+    largest = max(buffers.values(), default=observed.compute_mib if case.count == 1 else None)
+    if largest:
+        tokens = case.workload.context_tokens * case.workload.concurrent_sequences
+        found.append(("LLAMA_CPP_COMPUTE_RATIO", largest * MIB / compute_bytes(case, tokens)))
+    measured = re.search(r"(?i)measured|total VRAM|nvidia-smi", row.note or "")
+    if measured and observed.required_mib and case.count == 1:
+        buffered = weights_on_devices(case) + sum(cache_bytes(case)) + compute_over_devices(case)
+        found.append(("LLAMA_CPP_CONTEXT_BYTES", max(observed.required_mib * MIB - buffered, 0)))
+    return found
+
+
+def fit(samples: list[Sample]) -> dict[str, Fit]:
+    by_constant: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_constant[sample.constant].append(sample)
+    return {name: _fit(found) for name, found in by_constant.items()}
+
+
+def _fit(samples: list[Sample]) -> Fit:
+    sizes: dict[str, int] = defaultdict(int)
+    for sample in samples:
+        sizes[sample.repository] += 1
+    weighted = sorted((s.value, 1 / math.sqrt(sizes[s.repository])) for s in samples)
+    low, middle, high = (_percentile(weighted, share) for share in SHARES)
+    return Fit((low, middle, high), len(samples), len(sizes))
+
+
+def _percentile(weighted: list[tuple[float, float]], share: float) -> float:
+    """Each value stands in the middle of its own weight; linear in between."""
+    whole = sum(weight for _, weight in weighted)
+    before, places = 0.0, []
+    for value, weight in weighted:
+        places.append((value, (before + weight / 2) / whole))
+        before += weight
+    for (left, start), (right, end) in zip(places, places[1:], strict=False):
+        if start <= share <= end:
+            return left + (right - left) * (share - start) / (end - start)
+    return places[0][0] if share < places[0][1] else places[-1][0]
+
+
+def apply(fits: dict[str, Fit]) -> None:
+    for name, found in fits.items():
+        setattr(calibration, name, found.values)
+
+
+def hold_out(cases: list[Case], release: Release, known: Known) -> tuple[int, int, list[str]]:
+    """How many observations lie in the interval that was fitted without their repository."""
+    samples = vllm_samples(cases, release, known)
+    kept = {name: getattr(calibration, name) for name in fit(samples)}
+    covered, missed = [], []
+    for repository in sorted({case.repository for case in cases}):
+        apply(fit([sample for sample in samples if sample.repository != repository]))
+        for case in cases:
+            if case.repository != repository:
+                continue
+            for found in evaluate_inference(case.row, release, known).predictions:
+                if found.quantity == INTERVAL:
+                    covered.append(found.covered)
+                    missed += [] if found.covered else [case.row.id]
+    for name, values in kept.items():
+        setattr(calibration, name, values)
+    return sum(covered), len(covered), missed
+
+
+def text_of(fits: dict[str, Fit]) -> str:
+    lines = [
+        '"""Constants fitted on measured cases. Generated by benchmarks/calibrate.py: do not edit.',
+        "",
+        "Each is the 5th percentile, the median and the 95th percentile of what was measured, or an",
+        "assumption where nothing was. Rows are published server logs, reports and measurements of",
+        "quality A and B.",
+        '"""',
+    ]
+    for name, found in fits.items():
+        where = "repository" if found.repositories == 1 else "repositories"
+        lines += ["", f"# {found.rows} rows of {found.repositories} {where}"]
+        lines.append(f"{name} = ({', '.join(_number(value) for value in found.values)})")
+    lines += ["", "# assumed, not measured"]
+    lines += [
+        f"{name} = ({', '.join(_number(value) for value in values)})"
+        for name, values in ASSUMED.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{round(value / MIB)} * 2**20" if value > MIB else f"{value:.3g}"
+
+
+ORDER = (
+    "VLLM_ACTIVATION_RATIO",
+    "VLLM_OVERHEAD_BYTES_ONE_RANK",
+    "VLLM_OVERHEAD_BYTES_MANY_RANKS",
+    "VLLM_GRAPH_BYTES",
+    "LLAMA_CPP_CONTEXT_BYTES",
+    "LLAMA_CPP_COMPUTE_RATIO",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("cases", type=Path, help="the folder of the case files")
+    parser.add_argument("--write", action="store_true", help="renew the engine's constants")
+    parser.add_argument("--hold-out", action="store_true", help="validate by repository")
+    arguments = parser.parse_args()
+    inference = arguments.cases / "inference_memory.jsonl"
+    release = seed_release()
+    known = Known(release, architectures_beside(inference))
+    rows = [msgspec.convert(row, InferenceRow) for row in read_rows(inference)]
+    cases = [Case(row, repository_of(row.source)) for row in rows]
+    local = read_rows(arguments.cases / "local_memory.jsonl")
+    apply({n: f for n, f in fit(vllm_samples(cases, release, known)).items() if "RATIO" not in n})
+    fits = fit([*vllm_samples(cases, release, known), *llama_cpp_samples(local, release, known)])
+    fits = {name: fits[name] for name in ORDER}
+    text = text_of(fits)
+    print(text)
+    apply(fits)
+    if arguments.hold_out:
+        covered, whole, missed = hold_out(cases, release, known)
+        print(f"held out: {covered} of {whole} within ({covered / whole:.0%}); not: {missed}")
+    if arguments.write:
+        CONSTANTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
