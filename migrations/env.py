@@ -4,6 +4,8 @@ The URL comes from ``config.attributes["url"]`` (the command line and the tests 
 ``DATABASE_URL``; psycopg is synchronous here, so no event loop is needed.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import context
 
@@ -13,7 +15,7 @@ from tonnage.settings import Settings
 config = context.config
 
 
-def configure(**options: object) -> None:
+def configure(**options: Any) -> None:
     context.configure(
         target_metadata=metadata,
         transaction_per_migration=True,

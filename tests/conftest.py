@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.postgres import on_database, sqlalchemy_url
+from tests.addresses import on_database, sqlalchemy_url
 from tests.service import Service, key_for, running_service
 from tonnage.catalog.release import Release
 from tonnage.catalog.seed import seed_release
@@ -28,7 +28,7 @@ def seed() -> Release:
 
 
 @pytest.fixture(scope="session")
-def seeded_template(postgres_server: Server, template_database: str) -> str:  # noqa: ARG001
+def seeded_template(postgres_server: Server, template_database: str) -> str:
     """The name of a migrated database that holds the seed as release 1."""
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(

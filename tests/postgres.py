@@ -19,6 +19,7 @@ from alembic import command
 from alembic.config import Config
 from psycopg import sql
 
+from tests.addresses import on_database, sqlalchemy_url
 from tonnage.local.cluster import claimed, stop_leftover
 from tonnage.local.postgres import PostgresError, Server, running
 
@@ -27,21 +28,6 @@ PREFIX = "tonnage-tests-"
 # Containers give 64 MB to /dev/shm by default; a server with its databases wants far more.
 ROOM = 1 << 30
 ABANDONED_SECONDS = 60
-
-
-def on_database(url: str, name: str) -> str:
-    """The same server, another database."""
-    return f"{url.rsplit('/', 1)[0]}/{name}"
-
-
-def sqlalchemy_url(url: str) -> str:
-    """What `create_engine` wants where psycopg takes `postgresql://`."""
-    return url.replace("postgresql://", "postgresql+psycopg://", 1)
-
-
-def psycopg_url(url: str) -> str:
-    """The inverse of `sqlalchemy_url`."""
-    return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
 @contextmanager

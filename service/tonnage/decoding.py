@@ -8,7 +8,8 @@ import functools
 import re
 import types
 import typing
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -56,7 +57,7 @@ def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
 def decode(body: bytes, of: type[T]) -> T:
     """Raises MalformedJson or InvalidField."""
     try:
-        value: T = _decoder(of).decode(body)
+        value: T = _decoder(cast(Hashable, of)).decode(body)
     except msgspec.ValidationError as error:
         raise InvalidField(field_error(str(error), of)) from None
     except RecursionError:
@@ -64,7 +65,7 @@ def decode(body: bytes, of: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "; NaN and Infinity are no JSON numbers" if _NOT_A_NUMBER.search(body) else ""
         raise MalformedJson(str(error)[:LONGEST_ECHO] + hint) from None
-    if _NUL.search(body):
+    if b"\\u0000" in body and _NUL.search(body):
         raise InvalidField(
             FieldError(pointer="", message="the character U+0000 can not be stored in text")
         )
@@ -115,13 +116,13 @@ def _choices(of: Any, steps: list[str]) -> tuple[str, ...]:
         kinds = [deeper for kind in kinds for deeper in _step(kind, step)]
     last = steps[-1] if steps else ""
     found: list[str] = []
-    for kind in (part for kind in kinds for part in _parts(kind)):
-        if _is_struct(kind) and kind.__struct_config__.tag_field == last:
-            found.append(str(kind.__struct_config__.tag))
-        for deeper in _step(kind, last):
-            for part in _parts(deeper):
-                if typing.get_origin(part) is typing.Literal:
-                    found += map(str, typing.get_args(part))
+    for part in (part for kind in kinds for part in _parts(kind)):
+        if _is_struct(part) and part.__struct_config__.tag_field == last:
+            found.append(str(part.__struct_config__.tag))
+        for deeper in _step(part, last):
+            for literal in _parts(deeper):
+                if typing.get_origin(literal) is typing.Literal:
+                    found += map(str, typing.get_args(literal))
     return tuple(dict.fromkeys(found))[:20]
 
 

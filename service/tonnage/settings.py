@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reads_need_key: bool = False
     largest_body_bytes: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = 4 * 2**20
     request_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 10.0
-    log_format: str = "json"
+    log_format: Literal["json", "plain", "none"] = "json"
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":

@@ -14,7 +14,8 @@ from tonnage.settings import Settings
 from . import docs, fit, health, imports, records, releases
 from .call import Call
 from .context import Context, context_of
-from .observe import Observe, configure_logging
+from .logs import access_log, configure_logging
+from .observe import Observe
 from .operations import operation_of
 from .problems import answer_error
 
@@ -48,7 +49,7 @@ def create_app(settings: Settings) -> Observe:
         openapi_config=None,
         logging_config=None,
     )
-    return Observe(inner, settings.request_seconds)
+    return Observe(inner, settings.request_seconds, access_log(settings.log_format))
 
 
 async def _need_key_to_read(request: Call) -> Response[bytes] | None:

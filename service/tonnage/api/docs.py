@@ -7,6 +7,7 @@ from importlib.resources import files
 import msgspec
 from litestar import Response
 from litestar.datastructures import CacheControlHeader
+from litestar.params import FromPath
 
 from .bodies import read_query
 from .call import Call
@@ -121,7 +122,7 @@ def _html(text: str) -> Response[bytes]:
 
 
 @handle(ASSET)
-async def asset(request: Call, name: str) -> Response[bytes]:
+async def asset(request: Call, name: FromPath[str]) -> Response[bytes]:
     read_query(request, NoQuery)
     if name not in ASSETS:
         raise ApiError("not_found", f"the page's files are {', '.join(ASSETS)}")

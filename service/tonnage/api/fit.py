@@ -24,7 +24,7 @@ EXAMPLE: dict[str, Any] = {
     },
     "formats": {"weights": "bf16", "kv_cache": "auto"},
     "parallel": {"tensor": 1, "pipeline": 1, "data": 1, "expert": 1},
-    "workload": {"context_tokens": 8192, "concurrent_sequences": 4},
+    "workload": {"context_tokens": 8192, "concurrent_sequences": 2},
 }
 LAPTOP: dict[str, Any] = {
     "model": "meta-llama/Llama-2-13b-hf",
@@ -48,7 +48,7 @@ FIT_INFERENCE = Operation(
     query=AtRelease,
     body=FitInferenceRequest,
     examples=(
-        Example("server", "Four sequences on one L4 under vLLM", EXAMPLE),
+        Example("server", "Two sequences on one L4 under vLLM", EXAMPLE),
         Example("laptop", "A 13B model on a laptop under llama.cpp", LAPTOP),
     ),
     answer=FitInferenceAnswer,

@@ -8,14 +8,16 @@ import re
 import time
 import traceback
 import uuid
+from collections.abc import Callable
+from functools import cache
 
-import msgspec
 import structlog
 from litestar import Litestar
 from litestar.enums import ScopeType
 from litestar.types import HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import Counter, Histogram
 
+from .logs import Access
 from .problems import MEDIA_TYPE, problem
 
 REQUESTS = Counter("tonnage_http_requests", "Requests answered", ["method", "operation", "status"])
@@ -28,13 +30,14 @@ SECONDS = Histogram(
 _ACCEPTABLE_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
 _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
-log = structlog.get_logger("tonnage.access")
+log = structlog.get_logger("tonnage.api")
 
 
 class Observe:
-    def __init__(self, app: Litestar, seconds: float) -> None:
+    def __init__(self, app: Litestar, seconds: float, access: Callable[[Access], None]) -> None:
         self.app = app
         self._seconds = seconds
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -52,10 +55,11 @@ class Observe:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [(k, v) for k, v in message["headers"]]
-                headers.append((b"x-request-id", request_id.encode()))
-                headers.append((b"x-content-type-options", b"nosniff"))
-                message["headers"] = headers
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
             await send(message)
 
         try:
@@ -65,7 +69,24 @@ class Observe:
             if not status:
                 await _send_timeout(self._seconds, request_id, sending)
         finally:
-            _record(scope, status, time.perf_counter() - started, request_id)
+            self._record(scope, status, time.perf_counter() - started, request_id)
+
+    def _record(self, scope: HTTPScope, status: int, seconds: float, request_id: str) -> None:
+        operation = _operation(scope)
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        _counter(method, operation, status).inc()
+        _histogram(operation).observe(seconds)
+        self._access(
+            Access(
+                request_id=request_id,
+                method=method,
+                operation=operation,
+                status=status,
+                ms=round(seconds * 1000, 3),
+            )
+        )
+        if status >= 500:
+            _log_failure(scope, request_id)
 
 
 def _request_id(scope: HTTPScope) -> str:
@@ -88,52 +109,24 @@ async def _send_timeout(seconds: float, request_id: str, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.content or b"", "more_body": False})
 
 
-def _record(scope: HTTPScope, status: int, seconds: float, request_id: str) -> None:
-    handler = scope.get("route_handler")
-    operation = getattr(handler, "opt", {}).get("operation")
-    name = operation.id if operation is not None else "none"
-    method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-    REQUESTS.labels(method, name, str(status)).inc()
-    SECONDS.labels(name).observe(seconds)
-    fields = {
-        "request_id": request_id,
-        "method": method,
-        "operation": name,
-        "status": status,
-        "ms": round(seconds * 1000, 3),
-    }
+def _operation(scope: HTTPScope) -> str:
+    """The operation's id; addresses that are none share one label, so labels stay few."""
+    operation = getattr(scope.get("route_handler"), "opt", {}).get("operation")
+    return str(operation.id) if operation is not None else "none"
+
+
+@cache
+def _counter(method: str, operation: str, status: int) -> Counter:
+    return REQUESTS.labels(method, operation, str(status))
+
+
+@cache
+def _histogram(operation: str) -> Histogram:
+    return SECONDS.labels(operation)
+
+
+def _log_failure(scope: HTTPScope, request_id: str) -> None:
     error = scope.get("state", {}).get("error")
-    if error is not None:
-        log.error("request failed", **fields, traceback=_traceback(error))
-    else:
-        log.info("request", **fields)
-
-
-def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
-
-
-def configure_logging(style: str) -> None:
-    """``json``: one object a line; ``plain``: for a person's terminal; ``none``: errors only."""
-    processors: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    factory: object
-    if style == "plain":
-        processors.append(structlog.dev.ConsoleRenderer(colors=False))
-        factory = structlog.PrintLoggerFactory()
-    else:
-        processors.append(structlog.processors.JSONRenderer(serializer=_encoded))
-        factory = structlog.BytesLoggerFactory()
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger("error" if style == "none" else "info"),
-        logger_factory=factory,
-        cache_logger_on_first_use=True,
-    )
-
-
-def _encoded(event: object, **_options: object) -> bytes:
-    return msgspec.json.encode(event, enc_hook=str)
+    if isinstance(error, BaseException):
+        text = "".join(traceback.format_exception(error))
+        log.error("request failed", request_id=request_id, traceback=text)

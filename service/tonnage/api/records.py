@@ -6,6 +6,7 @@ from urllib.parse import quote
 import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 
 from tonnage.catalog.errors import UnknownRecord
 from tonnage.catalog.kinds import RECORD_TYPES, Kind
@@ -141,7 +142,7 @@ def _next_address(request: Call, following: str) -> str:
 def get_handler(kind: Kind) -> HTTPRouteHandler:
     operation = get_operation(kind)
 
-    async def found(request: Call, record_id: str) -> Response[bytes]:
+    async def found(request: Call, record_id: FromPath[str]) -> Response[bytes]:
         query = read_query(request, AtRelease)
         release = await context_of(request).shelf.at(query.release)
         record = release.resolve(kind, record_id.removeprefix("/")).record
@@ -160,7 +161,9 @@ def _named(function: Any, name: str) -> Any:
 
 
 @handle(HISTORY)
-async def record_history(request: Call, kind: str, record_id: str) -> Response[bytes]:
+async def record_history(
+    request: Call, kind: FromPath[str], record_id: FromPath[str]
+) -> Response[bytes]:
     read_query(request, NoQuery)
     known = get_args(Kind)
     if kind not in known:

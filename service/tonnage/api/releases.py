@@ -1,13 +1,16 @@
 """Releases of the catalog: list, read, compare, publish."""
 
+import contextlib
 from typing import Any
 
 import msgspec
 from litestar import Response
+from litestar.params import FromPath
 
 from tonnage.catalog.changes import ChangeSet
 from tonnage.catalog.differences import Difference, difference_between
 from tonnage.catalog.store import ReleaseInfo, latest_number, list_releases, publish, release_info
+from tonnage.database import AWAY
 
 from .bodies import read_json, read_query
 from .call import Call
@@ -142,7 +145,7 @@ async def latest(request: Call) -> Response[bytes]:
 
 
 @handle(GET)
-async def one(request: Call, number: str) -> Response[bytes]:
+async def one(request: Call, number: FromPath[str]) -> Response[bytes]:
     read_query(request, NoQuery)
     async with context_of(request).transaction() as connection:
         info = await release_info(connection, _number(number))
@@ -163,7 +166,7 @@ def _number(text: str) -> int:
 
 
 @handle(DIFF)
-async def difference(request: Call, older: str, newer: str) -> Response[bytes]:
+async def difference(request: Call, older: FromPath[str], newer: FromPath[str]) -> Response[bytes]:
     read_query(request, NoQuery)
     shelf = context_of(request).shelf
     first, second = await shelf.at(_number(older)), await shelf.at(_number(newer))
@@ -192,7 +195,8 @@ async def published(request: Call) -> Response[bytes]:
             author=principal.name,
             idempotency_key=key and f"{principal.name}:{key}",
         )
-    await context.shelf.refresh()
+    with contextlib.suppress(*AWAY):  # it is published; a lost connection only delays this worker
+        await context.shelf.refresh()
     return json_answer(
         info,
         status=201,

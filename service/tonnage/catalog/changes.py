@@ -6,7 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from .digests import canonical
+from tonnage.canonical import canonical
+
 from .errors import UnsoundChange
 from .kinds import AnyRecord, Kind, RecordId
 from .release import Release, kind_of
@@ -37,7 +38,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+        return hashlib.sha256(canonical(self)).hexdigest()
 
 
 def applied(base: Release, change_set: ChangeSet) -> Release:

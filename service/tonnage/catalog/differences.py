@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from .digests import canonical
+from tonnage.canonical import canonical, plain
+
 from .kinds import AnyRecord, Kind
 from .release import Release
 
@@ -52,7 +53,7 @@ def _change(
         return RecordChange(kind=kind, id=record_id, change="retired", fields=[])
     if before is after or canonical(before) == canonical(after):
         return None
-    fields = _fields(msgspec.to_builtins(before), msgspec.to_builtins(after), "")
+    fields = _fields(plain(before), plain(after), "")
     return RecordChange(kind=kind, id=record_id, change="changed", fields=fields)
 
 

@@ -3,17 +3,12 @@
 import hashlib
 from collections.abc import Iterable
 
-import msgspec
+from tonnage.canonical import canonical
 
 from .kinds import AnyRecord
 
 Identity = tuple[str, str]
 """Kind and id."""
-
-
-def canonical(record: AnyRecord) -> bytes:
-    """One line of JSON with sorted keys and defaults left out: the same on every machine."""
-    return msgspec.json.encode(record, order="sorted")
 
 
 def record_digest(record: AnyRecord) -> str:

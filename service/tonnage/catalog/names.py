@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Levenshtein
@@ -11,6 +12,7 @@ _SEPARATORS = re.compile(r"[\s\-_,/:()@+]+|(?<!\d)\.|\.(?!\d)")
 
 
 SHORT_NAME = 6
+_edits: Any = Levenshtein.distance
 
 
 def normal(name: str) -> str:
@@ -39,7 +41,7 @@ def _one_slip_away(name: str, known: Iterable[str]) -> list[tuple[str, float, in
     return [
         (match, score, index)
         for match, score, index in process.extract(
-            name, known, scorer=Levenshtein.distance, processor=normal, score_cutoff=1
+            name, known, scorer=_edits, processor=normal, score_cutoff=1
         )
     ]
 

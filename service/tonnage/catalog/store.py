@@ -10,6 +10,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tonnage.canonical import plain
+
 from .changes import ChangeSet, Put, applied
 from .digests import record_digest
 from .errors import ReusedKey, StaleRelease, UnknownRelease
@@ -173,7 +175,7 @@ async def _write(tx: AsyncConnection, change_set: ChangeSet, number: int) -> Non
                     "id": change.record.id,
                     "released_in": number,
                     "digest": record_digest(change.record),
-                    "body": msgspec.to_builtins(change.record),
+                    "body": plain(change.record),
                 }
             )
         else:

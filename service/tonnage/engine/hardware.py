@@ -50,9 +50,7 @@ class DenseRates(Value, frozen=True, kw_only=True):
     fp64: PerSecond | None = None
 
 
-class Accelerator(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Accelerator(Value, frozen=True, kw_only=True, cache_hash=True):
     """One device; a spec sheet sent with a request has the same fields as a catalog record's."""
 
     name: ShortText

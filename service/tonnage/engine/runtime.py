@@ -5,6 +5,7 @@ accounting code of ``memory/runtimes`` reads them; a new release that changes a 
 in the catalog and no new code.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -96,7 +97,7 @@ class DataFlow(Value, frozen=True, kw_only=True):
     switch_off: Text
 
 
-class Runtime(Value, frozen=True, kw_only=True):
+class Runtime(Value, frozen=True, kw_only=True, dict=True, cache_hash=True):
     id: ShortText
     name: ShortText
     accounting: Accounting | None = None
@@ -108,6 +109,14 @@ class Runtime(Value, frozen=True, kw_only=True):
     least_compute_capability: Capability | None = None
     formats: tuple[FormatSupport, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
+
+    @cached_property
+    def stack_support(self) -> dict[Stack, StackSupport]:
+        return {entry.stack: entry for entry in self.stacks}
+
+    @cached_property
+    def format_support(self) -> dict[str, FormatSupport]:
+        return {entry.format: entry for entry in self.formats}
 
     def era(self, version: str) -> Era | None:
         """The rules that hold for a version; None for one older than the first era."""

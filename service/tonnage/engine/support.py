@@ -4,6 +4,9 @@ Answered from the catalog's support facts. ``unknown`` is said where the facts a
 to verify; silence is never read as yes.
 """
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import msgspec
 
 from .answer import Note, Support
@@ -28,17 +31,40 @@ def _capability(text: str | None) -> tuple[int, int] | None:
 
 
 def support(case: InferenceCase) -> SupportAnswer:
+    return _support(
+        case.runtime,
+        case.version,
+        case.accelerator,
+        (case.weights.id, case.weights.family),
+        case.key_cache.id,
+        case.value_cache.id,
+    )
+
+
+class _Asked(NamedTuple):
+    runtime: Runtime
+    version: str
+    device: Accelerator
+
+
+@lru_cache(maxsize=4096)
+def _support(
+    runtime: Runtime,
+    version: str,
+    device: Accelerator,
+    weights: tuple[str, str],
+    keys: str,
+    values: str,
+) -> SupportAnswer:
+    asked = _Asked(runtime, version, device)
     notes: list[Note] = []
-    on_device, stack = _runtime_on_device(case.runtime, case.accelerator, notes)
-    facts = {entry.format: entry for entry in case.runtime.formats}
-    held = facts.get(case.weights.id) or facts.get(case.weights.family)
-    weights = _format(case, case.weights.id, held, stack, notes)
-    caches = [_cache_format(case, case.key_cache.id, facts, stack, notes)]
-    if case.value_cache.id != case.key_cache.id:
-        caches.append(_cache_format(case, case.value_cache.id, facts, stack, notes))
+    on_device, stack = _runtime_on_device(runtime, device, notes)
+    facts = runtime.format_support
+    held = facts.get(weights[0]) or facts.get(weights[1])
+    caches = [_cache_format(asked, cache, stack, notes) for cache in dict.fromkeys((keys, values))]
     return SupportAnswer(
         runtime_on_device=on_device,
-        format_on_device=weights,
+        format_on_device=_format(asked, weights[0], held, stack, notes),
         cache_format_on_device=min(caches, key=_WORST_FIRST.index),
         notes=tuple(notes),
     )
@@ -48,22 +74,17 @@ _WORST_FIRST: tuple[Support, ...] = ("no", "unknown", "limited", "yes")
 _SIXTEEN_BIT_CACHES = frozenset({"bf16", "fp16"})
 
 
-def _cache_format(
-    case: InferenceCase,
-    format_id: str,
-    facts: dict[str, FormatSupport],
-    stack: Stack | None,
-    notes: list[Note],
-) -> Support:
+def _cache_format(asked: _Asked, format_id: str, stack: Stack | None, notes: list[Note]) -> Support:
     if format_id in _SIXTEEN_BIT_CACHES:
         return "yes" if stack else "unknown"
-    return _format(case, f"kv-{format_id}", facts.get(f"kv-{format_id}"), stack, notes)
+    name = f"kv-{format_id}"
+    return _format(asked, name, asked.runtime.format_support.get(name), stack, notes)
 
 
 def _runtime_on_device(
     runtime: Runtime, device: Accelerator, notes: list[Note]
 ) -> tuple[Support, Stack | None]:
-    facts = {entry.stack: entry for entry in runtime.stacks}
+    facts = runtime.stack_support
     known = [facts[stack] for stack in device.stacks if stack in facts]
     usable = [entry for entry in known if entry.level != "no"]
     if not device.stacks:
@@ -112,18 +133,17 @@ def _runtime_on_device(
 
 
 def _format(
-    case: InferenceCase,
+    asked: _Asked,
     format_id: str,
     entry: FormatSupport | None,
     stack: Stack | None,
     notes: list[Note],
 ) -> Support:
-    device = case.accelerator
     if entry is None:
         notes.append(
             Note(
                 code="verify_format",
-                text=f"The catalog is silent on {format_id} under {case.runtime.name}: verify it.",
+                text=f"The catalog is silent on {format_id} under {asked.runtime.name}: verify it.",
                 pointer="/formats",
             )
         )
@@ -134,22 +154,22 @@ def _format(
         notes.append(
             Note(
                 code="format_not_on_stack",
-                text=f"{case.runtime.name} lists {format_id} for {', '.join(entry.stacks)}, "
+                text=f"{asked.runtime.name} lists {format_id} for {', '.join(entry.stacks)}, "
                 f"not for {stack}.",
                 pointer="/formats",
             )
         )
         return "no"
-    if entry.since and parse_version(case.version) < parse_version(entry.since):
+    if entry.since and parse_version(asked.version) < parse_version(entry.since):
         notes.append(
             Note(
                 code="format_is_newer_than_runtime",
-                text=f"{case.runtime.name} has {format_id} from {entry.since} on.",
+                text=f"{asked.runtime.name} has {format_id} from {entry.since} on.",
                 pointer="/runtime/version",
             )
         )
         return "no"
-    return _on_capability(device, entry, format_id, stack, notes)
+    return _on_capability(asked.device, entry, format_id, stack, notes)
 
 
 def _on_capability(

@@ -1,6 +1,7 @@
 """Which of two releases of a runtime is the newer one."""
 
 import re
+from functools import lru_cache
 
 from .errors import Contradiction
 
@@ -8,6 +9,7 @@ _NUMBERS = re.compile(r"\d+")
 _READABLE = re.compile(r"^[bv]?\d+(\.\d+)*")
 
 
+@lru_cache(maxsize=1024)
 def parse_version(text: str) -> tuple[int, ...]:
     """The release's numbers: ``0.8.5.post1`` and ``v0.8.5`` are (0, 8, 5), ``b4567`` is (4567,).
 

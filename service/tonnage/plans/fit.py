@@ -5,6 +5,7 @@ import hashlib
 import msgspec
 
 from tonnage import ENGINE_VERSION
+from tonnage.canonical import canonical, plain
 from tonnage.catalog.release import Release
 from tonnage.engine.answer import InferenceFit, Verdict
 from tonnage.engine.case import InferenceCase
@@ -55,8 +56,7 @@ def answer_fit(request: FitInferenceRequest, release: Release) -> FitInferenceAn
 
 def request_digest(request: FitInferenceRequest) -> str:
     """Of the request's canonical JSON: order of keys and spelled-out defaults do not matter."""
-    canonical = msgspec.json.encode(request, order="sorted")
-    return f"sha256:{hashlib.sha256(canonical).hexdigest()}"
+    return f"sha256:{hashlib.sha256(canonical(request)).hexdigest()}"
 
 
 def _subject(question: Question) -> Subject:
@@ -107,10 +107,10 @@ def _remedies(
     """What makes it fit, each tried; only what betters the verdict is kept, the best first."""
     if fit.verdict == "fits":
         return ()
-    plain = msgspec.to_builtins(request)
-    found = _tried(plain, release, fit.verdict, proposals(case, fit))
+    asked = plain(request)
+    found = _tried(asked, release, fit.verdict, proposals(case, fit))
     if not any(remedy.verdict == "fits" for remedy in found):
-        found += _tried(plain, release, fit.verdict, pairs(case))
+        found += _tried(asked, release, fit.verdict, pairs(case))
     found.sort(key=lambda remedy: _BEST_FIRST.index(remedy.verdict))
     return tuple(found[:MOST_REMEDIES])
 

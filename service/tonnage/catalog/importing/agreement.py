@@ -34,7 +34,7 @@ def published(
     names, size = _index(index) if index is not None else (frozenset(), None)
     if header is not None:
         plain = form in PLAIN.values()
-        stated = bits if isinstance(bits, int) and 1 <= bits <= 8 else None
+        stated = bits if type(bits) is int and 1 <= bits <= 8 else None
         found = counted(header, None if plain else stated or (4 if form in FOUR_BITS else 8))
         if names <= found.names:
             return Published(found.parameters, found.bytes, found.names, found.unknown)

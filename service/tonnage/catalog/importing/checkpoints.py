@@ -1,8 +1,9 @@
 """Counting the parameters of a checkpoint from the header of its safetensors files.
 
-The format is in the safetensors repository's README ("Format"). Packed weights are those of GPTQ and
-AWQ (``qweight``), compressed-tensors (``weight_packed``), gpt-oss (``_blocks``), ModelOpt's NVFP4
-and bitsandbytes (``weight`` as U8); what goes with them (scales, zero points) is no parameter.
+The format is in the safetensors repository's README ("Format"). Packed weights are those of GPTQ
+and AWQ (``qweight``), compressed-tensors (``weight_packed``), gpt-oss (``_blocks``), ModelOpt's
+NVFP4 and bitsandbytes (``weight`` as U8); what goes with them (scales, zero points) is no
+parameter.
 """
 
 import math

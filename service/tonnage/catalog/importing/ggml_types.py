@@ -1,4 +1,4 @@
-"""ggml's tensor types: how many bytes a block of elements takes, and the catalog's formats for them.
+"""ggml's tensor types: how many bytes a block of elements takes, and which format records match.
 
 Numbers from ``enum ggml_type`` and its type traits (ggml ``include/ggml.h`` and ``src/ggml.c``),
 file types from ``enum llama_ftype`` (llama.cpp ``include/llama.h``).

@@ -1,7 +1,8 @@
 """From a GGUF header to the engine's architecture.
 
-Sizes come from the metadata (llama.cpp ``src/llama-arch.cpp``), biases, norms, gates and a tied head
-from which tensors there are. The builders are those of configurations, given the same names.
+Sizes come from the metadata (keys in llama.cpp ``src/llama-arch.cpp``), biases, norms, gates and a
+tied head from which tensors there are, windows from what llama.cpp does (``src/models/``).
+The builders are those of configurations, given the same names.
 """
 
 import re
@@ -40,7 +41,6 @@ MAYBE_NAMES = {
     "moe_intermediate_size": "expert_feed_forward_length",
     "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
 }
-ROUTED = {"num_experts_per_tok": "expert_used_count"}
 STATE_NAMES = {
     "linear_num_key_heads": "ssm.group_count",
     "linear_num_value_heads": "ssm.time_step_rank",
@@ -195,7 +195,7 @@ def _latent(metadata: Metadata, config: dict[str, Any], habits: Habits) -> Model
     return assemble(latent_layers(fields, habits), **embedding_and_head(fields, habits))
 
 
-def _qwen_next(metadata: Metadata, config: dict[str, Any], habits: Habits) -> ModelArchitecture:
+def _qwen_next(metadata: Metadata, config: dict[str, Any], _: Habits) -> ModelArchitecture:
     config |= {name: metadata.count(key) for name, key in STATE_NAMES.items()}
     heads, inner = config["linear_num_value_heads"], metadata.count("ssm.inner_size")
     if inner % heads:

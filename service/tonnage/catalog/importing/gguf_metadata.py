@@ -27,7 +27,7 @@ _EXPERT = re.compile(r"\.\d+\.")
 
 
 class Metadata:
-    """Metadata of the architecture that the file names, and its tensors by their part of a block."""
+    """The file's own architecture's metadata, and its tensors by their part of a block."""
 
     def __init__(self, header: Header) -> None:
         self._values = header.metadata

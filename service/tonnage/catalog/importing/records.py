@@ -1,7 +1,6 @@
 """A model record from what a caller sends. Pure: nothing is fetched, run or stored."""
 
 import base64
-import binascii
 from typing import Any, Literal
 
 from tonnage.catalog.kinds import ModelRecord, Source
@@ -32,6 +31,8 @@ ModelType = Literal[
     "encoder_decoder",
     "speech_to_text",
 ]
+MOST_PARAMETERS = 10**14
+"""What a record can hold; sizes that are each plausible can multiply to more."""
 BESIDE_CONFIG = ("safetensors_index", "safetensors_header")
 
 
@@ -56,6 +57,7 @@ def _from_config(request: ImportModelRequest, config: dict[str, Any]) -> Importe
         form = checkpoint_format_from_config(config)
     except UnknownArchitecture as problem:
         raise UnknownArchitecture(problem.message, pointer=f"/config{problem.pointer}") from None
+    _check_total(architecture, "/config")
     scheme = config.get("quantization_config")
     bits = scheme.get("bits") if isinstance(scheme, dict) else None
     said = published(request.safetensors_index, request.safetensors_header, form, bits)
@@ -74,11 +76,9 @@ def _from_config(request: ImportModelRequest, config: dict[str, Any]) -> Importe
 
 
 def _from_gguf(request: ImportModelRequest, encoded: str) -> ImportedModel:
-    try:
-        header = read_header(base64.b64decode(encoded, validate=True))
-    except (binascii.Error, ValueError):
-        raise UnreadableFile("the header is not base64") from None
+    header = read_header(_decoded(encoded))
     architecture = architecture_from_gguf(header)
+    _check_total(architecture, GGUF_POINTER)
     form = gguf_format(header)
     if form is None:
         raise UnknownArchitecture(
@@ -105,6 +105,22 @@ def _from_gguf(request: ImportModelRequest, encoded: str) -> ImportedModel:
             "and values, which is more than is estimated; convert the model again"
         )
     return _answer(record, architecture, findings)
+
+
+def _check_total(architecture: ModelArchitecture, pointer: str) -> None:
+    count = architecture.stored_parameters
+    if count > MOST_PARAMETERS:
+        raise UnknownArchitecture(
+            f"the sizes make {count:,} parameters; a record holds {MOST_PARAMETERS:,}",
+            pointer=pointer,
+        )
+
+
+def _decoded(encoded: str) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise UnreadableFile("the header is not base64") from None
 
 
 def _text(header: Header, key: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How many bytes a whole architecture takes in a number format, and how many parameters are active."""
+"""How many bytes an architecture takes in a number format, and how many parameters are active."""
 
 from functools import cache
 from importlib.resources import files

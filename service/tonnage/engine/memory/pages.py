@@ -12,6 +12,7 @@ import msgspec
 from tonnage.engine.caches import StateCache
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div, round_up
 
 
@@ -57,16 +58,20 @@ class PagedCache(msgspec.Struct, frozen=True):
 
     def longest(self, blocks: int, batched_tokens: int, limit: int) -> int:
         """The longest sequence that so many blocks hold, up to ``limit`` tokens; 0 for none."""
-        if blocks <= 0 or self.blocks(1, batched_tokens) > blocks:
-            return 0
-        low, high = 1, limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.blocks(middle, batched_tokens) <= blocks:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        growing = [g for g in self.groups if not g.is_state and g.window_tokens is None]
+        if len(growing) == 1:
+            full, windows = growing[0], [g.window_tokens for g in self.groups if g.window_tokens]
+            saturated = max(windows, default=0) + batched_tokens if windows else 0
+            others = sum(
+                group.copies * group.blocks(saturated, batched_tokens)
+                for group in self.groups
+                if group is not full
+            )
+            found = (blocks - others) // full.copies * full.block_tokens
+            if found >= saturated:
+                return max(min(found, limit), 0)
+            limit = min(limit, saturated)
+        return largest(lambda n: self.blocks(n, batched_tokens) <= blocks, limit)
 
 
 class _Kind(msgspec.Struct, frozen=True):

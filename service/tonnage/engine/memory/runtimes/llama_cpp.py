@@ -26,10 +26,10 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     output_bytes,
     split,
 )
-from tonnage.engine.memory.runtimes.search import largest
 from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import layer_bytes
+from tonnage.engine.search import largest
 
 MOST_SEQUENCES = 4096
 """How far the search for concurrent sequences goes."""

@@ -18,7 +18,6 @@ from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import TransformersFlags
 from tonnage.engine.memory.activations import forward_bytes, score_bytes
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
-from tonnage.engine.memory.runtimes.search import largest
 from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import (
@@ -28,6 +27,7 @@ from tonnage.engine.memory.weights import (
     vocabulary_bytes,
 )
 from tonnage.engine.runtime import TransformersEra
+from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div
 
 MOST_SEQUENCES = 4096

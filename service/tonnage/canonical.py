@@ -1,0 +1,67 @@
+"""One spelling for equal values: sorted keys, fields that hold their default left out.
+
+msgspec's own ``omit_defaults`` compares most values by identity, so a default that was spelled out
+in JSON would be kept; here it is left out by value. A field that is added later, with a default,
+leaves the bytes of older values as they were.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class _Field(NamedTuple):
+    name: str
+    key: str
+    default: Any
+
+
+class _Shape(NamedTuple):
+    tag: tuple[str, Any] | None
+    fields: tuple[_Field, ...]
+
+
+_REQUIRED = object()
+
+
+@cache
+def _shape(of: type[msgspec.Struct]) -> _Shape:
+    config = of.__struct_config__
+    tag = (config.tag_field, config.tag) if config.tag_field is not None else None
+    fields = tuple(
+        _Field(field.name, field.encode_name, _default(field))
+        for field in msgspec.structs.fields(of)
+    )
+    return _Shape(tag, fields)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return _REQUIRED
+
+
+def plain(value: Any) -> Any:
+    """Builtins, without what is left at its default."""
+    if isinstance(value, msgspec.Struct):
+        shape = _shape(type(value))
+        found = {} if shape.tag is None else {shape.tag[0]: shape.tag[1]}
+        for name, key, default in shape.fields:
+            held = getattr(value, name)
+            if held is not default and held != default:
+                found[key] = plain(held)
+        return found
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def canonical(value: Any) -> bytes:
+    return _encoder.encode(plain(value))

@@ -1,0 +1,227 @@
+"""The contract as schemathesis reads it, with names of the catalog in the cases that it makes up.
+
+A random id is never known, so without this hardly a case would get past a 404. Only what is valid
+is replaced, and by something valid: a case that was made invalid stays so.
+"""
+
+import copy
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+import schemathesis
+from schemathesis import AuthContext, Case, HookContext
+from schemathesis.schemas import BaseSchema
+
+from tests.contract.conftest import Target
+from tonnage.api.contract import document
+from tonnage.api.paging import Place, cursor
+from tonnage.catalog.kinds import Kind, ModelRecord, RuntimeRecord
+from tonnage.catalog.release import Release
+from tonnage.catalog.seed import seed_release
+
+T = TypeVar("T")
+
+FORMATS = ("auto", "auto", "auto", "bf16", "fp8", "q8_0", "q4_k_m", "awq")
+COUNTS = (1, 1, 2, 4, 8)
+RELEASE = re.compile(r'"[1-9][0-9]{0,8}"')
+
+
+def contract_schema(target: Target) -> BaseSchema:
+    """The built contract, its cases mapped, its requests for a service."""
+    # A copy, as links that are inferred are written into it.
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(document()))
+    schema.config.update(base_url=target.url)
+    schema.hook(filter_case)
+    schema.hook(map_case)
+    if target.key is not None:
+        schema.auth()(_key(target.key))
+    return schema
+
+
+def _key(key: str) -> type:
+    class Key:
+        """`ignored_auth` takes the key away again, to see a 401."""
+
+        def get(self, case: Case, context: AuthContext) -> str:
+            return key
+
+        def set(self, case: Case, data: str, context: AuthContext) -> None:
+            case.headers["Authorization"] = f"Bearer {data}"
+
+    return Key
+
+
+@cache
+def seed() -> Release:
+    return seed_release()
+
+
+@cache
+def ids(kind: Kind) -> tuple[str, ...]:
+    return tuple(seed().records[kind])
+
+
+@cache
+def priced_models() -> tuple[str, ...]:
+    records = seed().records["models"].values()
+    return tuple(r.id for r in records if isinstance(r, ModelRecord) and r.architecture)
+
+
+@cache
+def versions(runtime: str) -> tuple[str, ...]:
+    record = seed().records["runtimes"].get(runtime)
+    assert isinstance(record, RuntimeRecord)
+    return tuple(era.since for era in record.eras)
+
+
+def pick(options: Sequence[T], *key: object) -> T:
+    """The same for the same key, so that a run repeats."""
+    return options[share(*key) % len(options)]
+
+
+def share(*key: object) -> int:
+    return zlib.crc32(repr(key).encode())
+
+
+def filter_case(context: HookContext, case: Case) -> bool:
+    """JSON Schema calls 1.0 an integer; a strict decoder does not (RFC 8259 leaves it open)."""
+    return not has_whole_float(case.body)
+
+
+def has_whole_float(value: object) -> bool:
+    match value:
+        case float():
+            return value.is_integer()
+        case dict():
+            return any(map(has_whole_float, value.values()))
+        case list():
+            return any(map(has_whole_float, value))
+    return False
+
+
+def map_case(context: HookContext, case: Case) -> Case:
+    name = operation_id(case)
+    if is_name(case.path_parameters.get("id")):
+        case.path_parameters = {**case.path_parameters, "id": _known_id(case)}
+    for number in ("number", "older", "newer"):
+        if is_count(case.path_parameters.get(number)):
+            case.path_parameters = {**case.path_parameters, number: _release(case, number)}
+    if is_count(case.query.get("release")):
+        case.query = {**case.query, "release": _release(case, "release")}
+    if name.startswith("list") and _is_cursor(case.query.get("after")):
+        case.query = {**case.query, "after": _cursor(case)}
+        if is_count(case.query.get("release")):
+            case.query["release"] = 1
+    if isinstance(case.body, dict):
+        if name == "fitInference":
+            case.body = estimable(case.body)
+        if name == "publishRelease" and is_positive(case):
+            case.body = publishable(case.body)
+    return case
+
+
+def operation_id(case: Case) -> str:
+    return str(case.operation.definition.raw["operationId"])
+
+
+def is_positive(case: Case) -> bool:
+    return case.meta is not None and case.meta.generation.mode.is_positive
+
+
+def is_name(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= 200
+
+
+def is_count(value: object, most: int = 10**9) -> bool:
+    return type(value) is int and 1 <= value <= most
+
+
+def _known_id(case: Case) -> str:
+    given: str = case.path_parameters["id"]
+    kind = case.path_parameters.get("kind", case.path.split("/")[2])
+    # One in five stays unknown; a negative kind has no ids.
+    if share(given) % 5 == 0 or kind not in seed().records:
+        return given
+    return pick(ids(kind), "id", given)
+
+
+def _release(case: Case, name: str) -> int:
+    given = case.path_parameters.get(name, case.query.get(name))
+    assert isinstance(given, int)
+    return pick((1, 1, 1, given), name, given)
+
+
+def _is_cursor(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= 1000
+
+
+def _cursor(case: Case) -> str:
+    """Always a real one, of release 1: what this service did not make it refuses with 400."""
+    kind = case.path.split("/")[2]
+    return cursor(Place(1, pick(ids(kind), "after", case.query["after"])))  # type: ignore[arg-type]
+
+
+def estimable(body: dict[str, Any]) -> dict[str, Any]:
+    """A question about what the catalog has, four times in five."""
+    key = json.dumps(body, sort_keys=True, default=repr)
+    if share(key) % 5 == 0:
+        return body
+    found = dict(body)
+    if is_name(found.get("model")):
+        found["model"] = pick(priced_models(), "model", key)
+    count = pick(COUNTS, "count", key)
+    if isinstance(found.get("hardware"), dict):
+        found["hardware"] = _hardware(found["hardware"], count, key)
+    if isinstance(found.get("runtime"), dict):
+        found["runtime"] = _runtime(found["runtime"], key)
+    if isinstance(found.get("formats"), dict):
+        found["formats"] = {
+            field: pick(FORMATS, field, key) if is_name(value) else value
+            for field, value in found["formats"].items()
+        }
+    parallel = found.get("parallel")
+    if isinstance(parallel, dict) and all(is_count(size, 65_536) for size in parallel.values()):
+        found["parallel"] = {name: count if name == "tensor" else 1 for name in parallel}
+    return found
+
+
+def _hardware(hardware: dict[str, Any], count: int, key: str) -> dict[str, Any]:
+    found = dict(hardware)
+    for field, kind in (("accelerator", "accelerators"), ("machine", "machines")):
+        if is_name(found.get(field)):
+            found[field] = pick(ids(kind), field, key)  # type: ignore[arg-type]
+    if is_count(found.get("count")):
+        found["count"] = 1 if "machine" in found else count
+    return found
+
+
+def _runtime(runtime: dict[str, Any], key: str) -> dict[str, Any]:
+    if runtime.get("name") not in ("vllm", "llama.cpp", "transformers"):
+        return runtime
+    found = dict(runtime)
+    if is_name(found.get("version")):
+        found["version"] = pick(versions(found["name"]), "version", key)
+    return found
+
+
+def publishable(body: dict[str, Any]) -> dict[str, Any]:
+    """Changes to real records, three times in four: made-up ones refer to what is not there."""
+    key = json.dumps(body, sort_keys=True, default=repr)
+    if share(key) % 4 == 0:
+        return body
+    changes = []
+    for number, change in enumerate(body["changes"][:5]):
+        kind = change["record"]["kind"] if change["op"] == "put" else change["kind"]
+        record_id = pick(ids(kind), number, key)
+        if change["op"] == "put":
+            record = msgspec.to_builtins(seed().records[kind][record_id])
+            changes.append({"op": "put", "record": {**record, "note": f"case {share(key)}"}})
+        else:
+            changes.append({**change, "id": record_id})
+    return {**body, "changes": changes}
+
