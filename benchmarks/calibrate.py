@@ -27,8 +27,14 @@ from tonnage.catalog.seed import seed_release
 from tonnage.engine import calibration
 from tonnage.engine.errors import EngineError
 from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.runtimes.llama_cpp import backend
 from tonnage.engine.memory.runtimes.llama_cpp_terms import compute_bytes
-from tonnage.engine.memory.runtimes.vllm_terms import terms_of_rank, weights_of_stages
+from tonnage.engine.memory.runtimes.shared import usable
+from tonnage.engine.memory.runtimes.vllm_terms import (
+    activation_class,
+    peak_bytes,
+    weights_of_stages,
+)
 from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import GIB, MIB
 from tonnage.evaluation import inference_setup, local_setup
@@ -42,6 +48,8 @@ from tonnage.plans.errors import UnknownName
 
 CONSTANTS = Path(__file__).parent.parent / "service/tonnage/engine/calibration.py"
 SHARES = (0.05, 0.5, 0.95)
+LEAST_REPOSITORIES = 2
+"""What a single repository shows may be its machine's habit: the assumption stays then."""
 INTERVAL = "available_kv_share_of_device"
 
 ASSUMED = {
@@ -50,6 +58,20 @@ ASSUMED = {
 }
 """No case measures these. A CUDA context with PyTorch's kernels is commonly reported as 0.3-0.9
 GiB, and a caching allocator's rounding as a few per cent; both are assumptions."""
+
+
+ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {
+    "LLAMA_CPP_CONTEXT_BYTES": {
+        "cuda": (400 * MIB, 850 * MIB, 930 * MIB),
+        "metal": (0, 64 * MIB, 512 * MIB),
+        "rocm": (0, 400 * MIB, 900 * MIB),
+        "vulkan": (200 * MIB, 560 * MIB, 900 * MIB),
+        "other": (0, 500 * MIB, 1024 * MIB),
+    }
+}
+"""For backends of which no row measures a context. CUDA: 0.8-0.9 GiB beside the buffers on a
+granite-8b and an RTX 5090 (ggml-org/llama.cpp issues); Metal counts buffers against the working set
+alone. The rest are assumptions between those two."""
 
 
 class Sample(NamedTuple):
@@ -107,16 +129,15 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
         found.append((overhead, max(observed.non_torch_gib, 0) * GIB))
     graphs = _graphs(row, setting)
     if graphs is not None:
-        found.append(("VLLM_GRAPH_BYTES", graphs * GIB))
-    if any(extra.role == "encoder" for extra in case.model.extras):
-        return found
-    peak = _activations(row, setting, overhead)
-    if peak is not None:
+        found.append((f"VLLM_GRAPH_BYTES.{activation_class(case)}", graphs * GIB))
+    rest = _left_for_activations(row, setting, overhead)
+    if rest is not None:
         assert isinstance(case.era, VllmEra)
         assert isinstance(case.flags, VllmFlags)
-        terms = terms_of_rank(case, case.era, case.flags, setting.limits)
-        largest = terms.activations.expected / calibration.VLLM_ACTIVATION_RATIO[1]
-        found.append(("VLLM_ACTIVATION_RATIO", max(peak * GIB, 0) / largest))
+        kind = activation_class(case)
+        device = usable(case.accelerator).expected_bytes
+        formula = peak_bytes(case, case.era, case.flags, setting.limits)
+        found.append((f"{EXCESS}.{kind}", (rest * GIB - formula) / device))
     return found
 
 
@@ -131,11 +152,9 @@ def _graphs(row: InferenceRow, setting: Setting) -> float | None:
     return None if observed.cudagraph_gib is None else max(observed.cudagraph_gib, 0)
 
 
-def _activations(row: InferenceRow, setting: Setting, overhead: str) -> float | None:
-    """The peak as printed, or what budget, weights and cache leave of it, GiB."""
+def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) -> float | None:
+    """What budget, weights and cache leave for the profiled peak and all that is not known, GiB."""
     observed, case = row.observed, setting.case
-    if observed.activation_peak_gib is not None:
-        return observed.activation_peak_gib
     if observed.available_kv_gib_per_gpu is None or setting.offloads:
         return None
     assert isinstance(case.era, VllmEra)
@@ -146,8 +165,7 @@ def _activations(row: InferenceRow, setting: Setting, overhead: str) -> float | 
     weights = observed.weights_gib_per_gpu or max(weights_of_stages(case)) / GIB
     rest = usable.expected_bytes * utilization / GIB - weights - observed.available_kv_gib_per_gpu
     if case.era.cuda_graphs == "subtracted" and not row.setup.enforce_eager:
-        estimate = observed.cudagraph_estimated_gib
-        rest -= calibration.VLLM_GRAPH_BYTES[1] / GIB if estimate is None else estimate
+        rest -= calibration.VLLM_GRAPH_BYTES[activation_class(case)][1] / GIB
     middle: float = getattr(calibration, overhead)[1]
     return rest - middle / GIB
 
@@ -185,8 +203,10 @@ def _llama_cpp_values(
         found.append(("LLAMA_CPP_COMPUTE_RATIO", largest * MIB / compute_bytes(case, tokens)))
     measured = re.search(r"(?i)measured|total VRAM|nvidia-smi", row.note or "")
     if measured and observed.required_mib and case.count == 1:
-        buffered = weights_on_devices(case) + sum(cache_bytes(case)) + compute_over_devices(case)
-        found.append(("LLAMA_CPP_CONTEXT_BYTES", max(observed.required_mib * MIB - buffered, 0)))
+        buffers_together = weights_on_devices(case) + sum(cache_bytes(case))
+        buffered = buffers_together + compute_over_devices(case).expected
+        left = max(observed.required_mib * MIB - buffered, 0)
+        found.append((f"LLAMA_CPP_CONTEXT_BYTES.{backend(case)}", left))
     return found
 
 
@@ -194,7 +214,11 @@ def fit(samples: list[Sample]) -> dict[str, Fit]:
     by_constant: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_constant[sample.constant].append(sample)
-    return {name: _fit(found) for name, found in by_constant.items()}
+    return {
+        name: _fit(found)
+        for name, found in by_constant.items()
+        if len({sample.repository for sample in found}) >= LEAST_REPOSITORIES
+    }
 
 
 def _fit(samples: list[Sample]) -> Fit:
@@ -220,14 +244,19 @@ def _percentile(weighted: list[tuple[float, float]], share: float) -> float:
 
 
 def apply(fits: dict[str, Fit]) -> None:
+    """Put the fitted values where the engine reads them, for the rest of this process."""
     for name, found in fits.items():
-        setattr(calibration, name, found.values)
+        constant, dot, kind = name.partition(".")
+        if dot:
+            getattr(calibration, constant)[kind] = found.values
+        else:
+            setattr(calibration, constant, found.values)
 
 
 def hold_out(cases: list[Case], release: Release, known: Known) -> tuple[int, int, list[str]]:
     """How many observations lie in the interval that was fitted without their repository."""
     samples = vllm_samples(cases, release, known)
-    kept = {name: getattr(calibration, name) for name in fit(samples)}
+    kept = fit(samples)
     covered, missed = [], []
     for repository in sorted({case.repository for case in cases}):
         apply(fit([sample for sample in samples if sample.repository != repository]))
@@ -238,8 +267,7 @@ def hold_out(cases: list[Case], release: Release, known: Known) -> tuple[int, in
                 if found.quantity == INTERVAL:
                     covered.append(found.covered)
                     missed += [] if found.covered else [case.row.id]
-    for name, values in kept.items():
-        setattr(calibration, name, values)
+    apply(kept)
     return sum(covered), len(covered), missed
 
 
@@ -251,25 +279,43 @@ def text_of(fits: dict[str, Fit]) -> str:
         "an assumption where nothing was. Rows are published server logs, reports and measurements",
         "of quality A and B.",
         '"""',
+        "",
+        "Spread = tuple[float, float, float]",
+        "ByteSpread = tuple[int, int, int]",
     ]
-    for name, found in fits.items():
-        where = "repository" if found.repositories == 1 else "repositories"
-        lines += ["", f"# {found.rows} rows of {found.repositories} {where}"]
-        lines.append(f"{name} = ({', '.join(_number(value) for value in found.values)})")
+    for constant in CONSTANTS_IN_ORDER:
+        own = {name: found for name, found in fits.items() if name.split(".")[0] == constant}
+        if constant in own:
+            found = own[constant]
+            lines += ["", f"# {_basis(found)}", f"{constant} = {_values(found.values)}"]
+            continue
+        kind_of_spread = "ByteSpread" if "BYTES" in constant else "Spread"
+        lines += ["", f"{constant}: dict[str, {kind_of_spread}] = {{"]
+        for name, found in own.items():
+            lines.append(f'    "{name.split(".")[1]}": {_values(found.values)},  # {_basis(found)}')
+        for kind, values in ASSUMED_KINDS.get(constant, {}).items():
+            if f"{constant}.{kind}" not in own:
+                lines.append(f'    "{kind}": {_values(values)},  # assumed')
+        lines.append("}")
     lines += ["", "# assumed, not measured"]
-    lines += [
-        f"{name} = ({', '.join(_number(value) for value in values)})"
-        for name, values in ASSUMED.items()
-    ]
+    lines += [f"{name} = {_values(values)}" for name, values in ASSUMED.items()]
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float) -> str:
-    return f"{round(value / MIB)} * 2**20" if value > MIB else f"{value:.3g}"
+def _basis(found: Fit) -> str:
+    where = "repository" if found.repositories == 1 else "repositories"
+    return f"{found.rows} rows of {found.repositories} {where}"
 
 
-ORDER = (
-    "VLLM_ACTIVATION_RATIO",
+def _values(values: tuple[float, float, float]) -> str:
+    if max(map(abs, values)) > MIB:
+        return f"({', '.join(f'{round(v / MIB)} * 2**20' for v in values)})"
+    return f"({', '.join(f'{v:.4g}' for v in values)})"
+
+
+EXCESS = "VLLM_ACTIVATION_EXCESS_OF_DEVICE"
+CONSTANTS_IN_ORDER = (
+    EXCESS,
     "VLLM_OVERHEAD_BYTES_ONE_RANK",
     "VLLM_OVERHEAD_BYTES_MANY_RANKS",
     "VLLM_GRAPH_BYTES",
@@ -290,9 +336,9 @@ def main() -> None:
     rows = [msgspec.convert(row, InferenceRow) for row in read_rows(inference)]
     cases = [Case(row, repository_of(row.source)) for row in rows]
     local = read_rows(arguments.cases / "local_memory.jsonl")
-    apply({n: f for n, f in fit(vllm_samples(cases, release, known)).items() if "RATIO" not in n})
+    first = fit(vllm_samples(cases, release, known))
+    apply({name: found for name, found in first.items() if not name.startswith(EXCESS)})
     fits = fit([*vllm_samples(cases, release, known), *llama_cpp_samples(local, release, known)])
-    fits = {name: fits[name] for name in ORDER}
     text = text_of(fits)
     print(text)
     apply(fits)

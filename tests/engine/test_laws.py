@@ -1,8 +1,10 @@
 """What must hold for every question, whatever the model, device and layout."""
 
 from collections.abc import Callable
+from time import process_time
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,24 +14,29 @@ from tests.engine.strategies import (
     cache_bits,
     cases,
     latent_attentions,
+    runtime,
     weight_encodings,
 )
 from tonnage.engine.answer import InferenceFit, Verdict
-from tonnage.engine.attention import Attention
+from tonnage.engine.attention import Attention, LatentAttention, SparseIndex
 from tonnage.engine.caches import StateCache, TokenCache
-from tonnage.engine.case import InferenceCase
+from tonnage.engine.case import InferenceCase, NamedCache, NamedWeights
+from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate, total
-from tonnage.engine.feed_forward import Dense
+from tonnage.engine.feed_forward import Dense, MixtureOfExperts
 from tonnage.engine.fit import fit_inference, inference_verdict
-from tonnage.engine.flags import LlamaCppFlags, VllmFlags
+from tonnage.engine.flags import Flags, LlamaCppFlags, TransformersFlags, VllmFlags
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.pages import paged_cache
 from tonnage.engine.memory.usable import usable_memory
 from tonnage.engine.memory.weights import layer_bytes, stage_weights, stages
 from tonnage.engine.model import Layer, ModelArchitecture, Segment
-from tonnage.engine.precision import WeightEncoding
+from tonnage.engine.precision import CacheEncoding, WeightEncoding
+from tonnage.engine.runtime import Accounting
+from tonnage.engine.state_space import ShortConvolution
 from tonnage.engine.values import GIB, MIB, round_up
+from tonnage.engine.workload import InferenceWorkload, Parallelism
 
 laws = settings(
     max_examples=60,
@@ -367,7 +374,7 @@ def test_what_is_promised_is_within_the_pool(case: InferenceCase) -> None:
             assert replica * per_sequence * pages.block_bytes <= max(bytes_left, 0)
         if pages.group_count == 1 and not pages.groups[0].is_state:
             tokens = fit.capacity.kv_tokens.expected // case.parallel.data
-            assert tokens % block == 0
+            assert tokens % block == 0 or len(fit.ledgers) > 1
             assert tokens // block * pages.block_bytes <= max(pool.expected, 0)
 
 
@@ -541,21 +548,278 @@ def _confirm_layers(case: InferenceCase) -> None:
         assert not _holds(with_flags(case, n_gpu_layers=most + 1), "expected"), f"{most + 1} fit"
 
 
-# --- concrete corners
+# --- corners that the generated questions leave out
 
 
-def _small_model(*layers: Layer, repeat: int = 4, longest: int = 131_072) -> ModelArchitecture:
+def _model(
+    *layers: Layer, order: tuple[str, ...] | None = None, repeat: int = 4
+) -> ModelArchitecture:
     return ModelArchitecture(
         hidden_size=1024,
         vocabulary_size=32_000,
-        longest_context_tokens=longest,
+        longest_context_tokens=131_072,
         layers=layers,
-        stack=(Segment(repeat=repeat, layers=tuple(layer.name for layer in layers)),),
+        stack=(Segment(repeat=repeat, layers=order or tuple(layer.name for layer in layers)),),
     )
 
 
-GROUPED = Layer(
-    name="grouped",
-    mixers=(Attention(query_heads=16, key_value_heads=8, head_dim=64),),
+def _attention(name: str, **changes: int | bool) -> Layer:
+    shape = {"query_heads": 16, "key_value_heads": 8, "head_dim": 64, **changes}
+    return Layer(
+        name=name,
+        mixers=(msgspec.convert(shape, Attention),),
+        feed_forward=(Dense(intermediate_size=4096),),
+    )
+
+
+def _case(
+    accounting: Accounting,
+    model: ModelArchitecture,
+    *,
+    gib: float = 24,
+    version: str | None = None,
+    flags: Flags | None = None,
+    parallel: Parallelism | None = None,
+    count: int = 1,
+    context: int = 4096,
+    in_use: int = 0,
+) -> InferenceCase:
+    found = runtime(accounting)
+    version = version or found.default_version or ""
+    era = found.era(version)
+    assert era is not None
+    plain: dict[Accounting, Flags] = {
+        "vllm": VllmFlags(),
+        "llama.cpp": LlamaCppFlags(),
+        "transformers": TransformersFlags(),
+    }
+    usable = int(gib * GIB)
+    sixteen = NamedCache("fp16", "float", CacheEncoding(bits_per_element=16))
+    return InferenceCase(
+        model=model,
+        accelerator=Accelerator(
+            name="device",
+            marketed_memory_bytes=usable,
+            usable_memory=UsableMemory(
+                low_bytes=usable, expected_bytes=usable, high_bytes=usable
+            ),
+            stacks=("cuda",),
+        ),
+        count=count,
+        runtime=found,
+        version=version,
+        era=era,
+        flags=flags or plain[accounting],
+        weights=NamedWeights("fp16", "float", WeightEncoding(bits_per_weight=16)),
+        key_cache=sixteen,
+        value_cache=sixteen,
+        parallel=parallel or Parallelism(),
+        workload=InferenceWorkload(context_tokens=context),
+        in_use_bytes=in_use,
+    )
+
+
+CACHELESS = Layer(name="cacheless", feed_forward=(Dense(intermediate_size=4096),))
+LATENT = Layer(
+    name="latent",
+    mixers=(
+        LatentAttention(
+            query_heads=16,
+            key_value_lora_rank=512,
+            no_position_head_dim=128,
+            position_head_dim=64,
+            value_head_dim=128,
+        ),
+    ),
     feed_forward=(Dense(intermediate_size=4096),),
 )
+"""The attention of DeepSeek-V2-Lite."""
+
+
+@pytest.mark.parametrize("accounting", ["vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        CACHELESS,
+        _attention("encoder", shares_cache=True),
+        Layer(name="narrow", mixers=(ShortConvolution(convolution_width=1),)),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_a_model_that_caches_nothing_is_priced(accounting: Accounting, layer: Layer) -> None:
+    fit = fit_inference(_case(accounting, _model(layer)))
+    assert fit.verdict == "fits"
+    assert fit.capacity.kv_bytes_per_token == 0
+    assert all(ledger.amount("kv_cache").high == 0 for ledger in fit.ledgers)
+
+
+def test_a_pipeline_stage_that_caches_nothing_is_priced() -> None:
+    model = _model(
+        _attention("attention"), CACHELESS, order=("attention",) * 4 + ("cacheless",) * 4, repeat=1
+    )
+    case = _case("vllm", model, count=2, parallel=Parallelism(pipeline=2))
+    first, second = fit_inference(case).ledgers
+    assert first.amount("kv_cache").expected > 0
+    assert second.amount("kv_cache").expected == 0
+
+
+def test_the_longest_context_counts_the_batch_that_it_brings_with_it() -> None:
+    """Before chunked prefill the profiled batch is as long as the context itself."""
+    case = _case("vllm", _model(_attention("attention"), repeat=32), version="0.6.4", gib=8)
+    _confirm(
+        fit_inference(case).capacity.longest_context,
+        case.model.longest_context_tokens,
+        lambda amount: asked(case, context=amount),
+    )
+
+
+def test_the_longest_context_keeps_to_the_limit_that_was_set() -> None:
+    case = _case("vllm", _model(_attention("attention")), flags=VllmFlags(max_model_len=8192))
+    assert fit_inference(case).capacity.longest_context.high <= 8192
+
+
+def test_a_server_that_does_not_start_holds_no_sequence() -> None:
+    """vLLM refuses to start when its cache can not hold one sequence of max_model_len."""
+    flags = VllmFlags(max_model_len=131_072)
+    case = _case("vllm", _model(_attention("attention"), repeat=32), gib=8, flags=flags)
+    fit = fit_inference(case)
+    assert fit.verdict == "does_not_fit"
+    assert fit.capacity.sequences_at_context.expected == 0
+
+
+def test_layers_on_uneven_accelerators_are_the_most_that_fit() -> None:
+    small, big = _attention("small"), _attention("big", key_value_heads=16, head_dim=256)
+    model = _model(small, big, order=("small", "big", "big", "small"), repeat=1)
+    case = _case("llama.cpp", model, count=2, context=131_072, gib=100)
+    needs = {
+        layers: max(
+            ledger.usable - ledger.free.expected
+            for ledger in fit_inference(with_flags(case, n_gpu_layers=layers)).ledgers
+        )
+        for layers in range(1, 6)
+    }
+    between = (needs[4] + needs[3]) / 2
+    if needs[4] < needs[3]:
+        case = changed(case, accelerator=_case("llama.cpp", model, gib=between / GIB).accelerator)
+    _confirm_layers(case)
+
+
+def test_a_cache_size_that_was_set_is_the_size_of_the_cache() -> None:
+    model = _model(_attention("attention"))
+    flags = VllmFlags(kv_cache_memory_bytes=GIB)
+    case = _case("vllm", model, flags=flags)
+    capacity = fit_inference(case).capacity
+    assert capacity.kv_tokens == Estimate.exact(GIB // (16 * 8192) * 16)
+    assert capacity.kv_bytes_per_token == 4 * 2 * 8 * 64 * 2
+
+
+def test_more_than_the_cache_size_that_was_set_does_not_fit() -> None:
+    model = _model(_attention("attention"), repeat=32)
+    flags = VllmFlags(kv_cache_memory_bytes=GIB // 4)
+    case = _case("vllm", model, flags=flags, context=131_072)
+    assert fit_inference(case).verdict == "does_not_fit"
+
+
+@pytest.mark.parametrize(("query", "held", "tensor"), [(40, 10, 4), (40, 10, 8), (28, 4, 7)])
+def test_key_value_heads_that_can_neither_be_divided_nor_copied_are_refused(
+    query: int, held: int, tensor: int
+) -> None:
+    """vLLM's QKVParallelLinear divides the heads by the ranks, or the ranks by the heads."""
+    model = _model(_attention("attention", query_heads=query, key_value_heads=held))
+    case = _case("vllm", model, count=tensor, parallel=Parallelism(tensor=tensor))
+    with pytest.raises(Contradiction) as refused:
+        fit_inference(case)
+    assert refused.value.pointer == "/parallel/tensor"
+    assert refused.value.remedy
+
+
+def test_latent_attention_before_its_own_cache_is_cached_per_head() -> None:
+    """DeepSeek-V2-Lite in vLLM 0.6: a block is 7,077,888 bytes, heads padded to 256.
+
+    https://github.com/vllm-project/vllm/pull/4650
+    """
+    case = _case("vllm", _model(LATENT, repeat=27), version="0.6.3", gib=80)
+    assert fit_inference(case).capacity.kv_bytes_per_token * 16 == 7_077_888
+
+
+def test_latent_attention_in_older_llama_cpp_is_cached_per_head() -> None:
+    """Keys of 192 and values of 128 per head, before builds that cache the latent."""
+    case = _case("llama.cpp", _model(LATENT, repeat=27), version="b2000", gib=80)
+    assert fit_inference(case).capacity.kv_bytes_per_token == 27 * 16 * (192 + 128) * 2
+
+
+def test_a_server_is_refused_when_less_is_free_than_its_share() -> None:
+    """vLLM 0.10 and later: "Free memory on device ... is less than desired GPU memory
+    utilization". Of 24 GiB, 0.9 is 21.6 GiB; with 6 GiB taken, 18 GiB are free."""
+    case = _case("vllm", _model(_attention("attention")), version="0.11.0", in_use=6 * GIB)
+    assert fit_inference(case).verdict == "does_not_fit"
+
+
+def test_what_others_use_costs_no_cache_while_it_is_outside_the_share() -> None:
+    """vLLM 0.10 and later no longer subtract other programs from the budget."""
+    model = _model(_attention("attention"))
+    alone, beside = (
+        fit_inference(_case("vllm", model, version="0.11.0", in_use=taken))
+        for taken in (0, GIB)
+    )
+    assert beside.capacity.kv_tokens == alone.capacity.kv_tokens
+
+
+def test_the_expert_parallel_flag_splits_experts_over_all_ranks() -> None:
+    experts = MixtureOfExperts(experts=64, experts_per_token=4, intermediate_size=1024)
+    layer = msgspec.structs.replace(_attention("experts"), feed_forward=(experts,))
+    by_size = _case(
+        "vllm", _model(layer), count=4, parallel=Parallelism(tensor=2, data=2, expert=4)
+    )
+    by_flag = _case(
+        "vllm",
+        _model(layer),
+        count=4,
+        parallel=Parallelism(tensor=2, data=2),
+        flags=VllmFlags(enable_expert_parallel=True),
+    )
+    held = [fit_inference(case).ledgers[0].amount("weights") for case in (by_size, by_flag)]
+    assert held[0] == held[1]
+
+
+def test_a_quantised_value_cache_without_flash_attention_is_refused() -> None:
+    """llama.cpp: "V cache quantization requires flash_attn"."""
+    case = _case("llama.cpp", _model(_attention("a")), flags=LlamaCppFlags(flash_attn=False))
+    eight = NamedCache("q8_0", "gguf", CacheEncoding(bits_per_element=8.5))
+    with pytest.raises(Contradiction):
+        fit_inference(changed(case, key_cache=eight, value_cache=eight))
+
+
+def test_sparse_latent_attention_in_fp8_keeps_a_row_of_656_bytes() -> None:
+    """512 latent bytes, 4 scales, 64 positions in 16 bit; and 132 bytes of the index."""
+    mixer = msgspec.structs.replace(
+        LATENT.mixers[0], index=SparseIndex(heads=64, head_dim=128, selected_tokens=2048)
+    )
+    model = _model(msgspec.structs.replace(LATENT, mixers=(mixer,)), repeat=78)
+    eight = NamedCache("fp8", "float", CacheEncoding(bits_per_element=8))
+    case = changed(_case("vllm", model, gib=80), key_cache=eight, value_cache=eight)
+    assert fit_inference(case).capacity.kv_bytes_per_token == 78 * (656 + 132)
+
+
+def test_a_hybrid_of_two_head_sizes_prints_tokens_of_the_smaller_block() -> None:
+    """vLLM up to 0.20 prints blocks // groups x block_size, not x the widest group's tokens.
+
+    Gemma 4: full layers of half the bytes a token share pages of twice the tokens.
+    https://github.com/vllm-project/vllm/issues/43308
+    """
+    full = _attention("full", key_value_heads=4)
+    local = _attention("local", key_value_heads=8, window_tokens=1024)
+    model = _model(full, local, order=("full", *("local",) * 5), repeat=5)
+    case = _case("vllm", model, version="0.20.0", context=32_768)
+    fit = fit_inference(case)
+    pool = fit.ledgers[0].free.expected + fit.ledgers[0].amount("kv_cache").expected
+    page = 16 * 2 * 8 * 64 * 2
+    assert fit.capacity.kv_tokens.expected == pool // (5 * page) // 6 * 16
+
+
+def test_a_stack_of_nothing_but_accelerators_is_listed_quickly() -> None:
+    """A count that no machine has is refused, not walked through one by one."""
+    started = process_time()
+    with pytest.raises(Contradiction):
+        fit_inference(_case("llama.cpp", _model(_attention("a")), count=3000))
+    assert process_time() - started < 1

@@ -135,4 +135,22 @@ class LatentAttention(Value, tag="latent_attention", tag_field="kind", frozen=Tr
             key_elements=self.key_value_lora_rank + self.position_head_dim,
             value_elements=0,
             index_bytes=self.index.cache_bytes_per_token() if self.index else 0,
+            fp8_bytes=self._sparse_fp8_bytes() if self.index else None,
+        )
+
+    def _sparse_fp8_bytes(self) -> int:
+        """FP8 latent, a float32 scale for each 128 of it, 16-bit positions: 656 for DeepSeek-V3.2.
+
+        The layout ``fp8_ds_mla`` of vLLM 0.11 ``flashmla_sparse.py``.
+        """
+        latent = self.key_value_lora_rank
+        return latent + 4 * -(-latent // 128) + 2 * self.position_head_dim
+
+    def expanded_cache(self, padded_head_dim: int | None = None) -> TokenCache:
+        """Keys and values of every head, for runtimes that do not cache the latent."""
+        head_dim = self.no_position_head_dim + self.position_head_dim
+        return TokenCache(
+            heads=self.query_heads,
+            key_elements=padded_head_dim or head_dim,
+            value_elements=padded_head_dim or self.value_head_dim,
         )

@@ -16,6 +16,8 @@ class TokenCache(Value, frozen=True, kw_only=True):
     window_tokens: int | None = None
     index_bytes: int = 0
     """Bytes a token of a sparse-attention index, in its own format, on every rank."""
+    fp8_bytes: int | None = None
+    """Bytes a token in a layout of its own for 8-bit caches, where the runtime has one."""
 
     def heads_on_rank(self, tensor_parallel_size: int) -> int:
         return max(1, -(-self.heads // tensor_parallel_size))

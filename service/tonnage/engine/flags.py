@@ -21,7 +21,8 @@ class VllmFlags(Value, frozen=True, kw_only=True):
     max_num_batched_tokens: Tokens | None = None
     block_size: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
     enforce_eager: bool = False
-    enable_expert_parallel: bool = False
+    use_flashinfer_sampler: bool = False
+    """The environment variable VLLM_USE_FLASHINFER_SAMPLER."""
     enable_prefix_caching: bool = True
     disable_hybrid_kv_cache_manager: bool = False
 

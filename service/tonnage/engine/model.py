@@ -116,6 +116,26 @@ class ModelArchitecture(
     def layer_caches(self) -> dict[str, tuple[LayerCache, ...]]:
         return {name: layer.caches(self.hidden_size) for name, layer in self.kinds.items()}
 
+    def expanded_caches(
+        self, padded_head_dim: int | None = None
+    ) -> dict[str, tuple[LayerCache, ...]]:
+        """As ``layer_caches``, for a runtime that caches latent attention per head."""
+        if not any(isinstance(m, LatentAttention) for layer in self.layers for m in layer.mixers):
+            return self.layer_caches
+        return {
+            layer.name: tuple(
+                cache
+                for mixer in layer.mixers
+                if (
+                    cache := mixer.expanded_cache(padded_head_dim)
+                    if isinstance(mixer, LatentAttention)
+                    else mixer.cache(self.hidden_size)
+                )
+                is not None
+            )
+            for layer in self.layers
+        }
+
     @cached_property
     def attention_heads(self) -> tuple[int, ...]:
         """The distinct query-head counts, each of which the tensor parallel size must divide."""

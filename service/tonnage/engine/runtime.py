@@ -41,7 +41,12 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     """Whether sliding-window layers keep the whole context or the window alone."""
     latent_cache: bool
     """Whether latent attention is cached as the latent (True) or as padded per-head keys/values."""
-    sampler_on_every_rank: bool
+    sampler_bytes_per_logit: Count
+    """What PyTorch's sampler takes for each sequence and vocabulary entry."""
+    long_context_batched_tokens: Count | None = None
+    """Prefill is cut into chunks of this size once the context is longer than 32768 tokens."""
+    state_blocks: Count = 1
+    """Blocks of a state layer that a sequence takes with prefix caching on; 1 with it off."""
     token_count_of_hybrids: Literal["per_group", "by_concurrency"]
     note: Text | None = None
 
@@ -53,6 +58,8 @@ class LlamaCppEra(Value, tag="llama.cpp", tag_field="accounting", frozen=True, k
     """The default where the device allows it."""
     local_layers: Literal["full_length", "windowed"]
     latent_cache: bool
+    one_compute_buffer: bool = False
+    """Whether the devices share one compute buffer, sized without the output hidden vector."""
     context_padding_tokens: Count = 256
     fit_margin_mib: CountOrZero = 0
     """What the automatic fit leaves free on each device (``-fitt``)."""

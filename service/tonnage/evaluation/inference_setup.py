@@ -148,7 +148,7 @@ def _flags(row: InferenceRow) -> VllmFlags:
         max_num_batched_tokens=setup.max_num_batched_tokens,
         block_size=int(block.group(1)) if block else None,
         enforce_eager=bool(setup.enforce_eager),
-        enable_expert_parallel=(setup.ep or 1) > 1,
+        use_flashinfer_sampler="FlashInfer sampler" in other,
         enable_prefix_caching="prefix caching off" not in other,
     )
 

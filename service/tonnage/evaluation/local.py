@@ -13,12 +13,13 @@ from tonnage.engine import calibration
 from tonnage.engine.caches import StateCache, TokenCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
-from tonnage.engine.fit import fit_inference
+from tonnage.engine.estimate import Estimate, total
+from tonnage.engine.fit import inference_verdict
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.kv_cache import state_bytes
+from tonnage.engine.memory.runtimes.llama_cpp import backend, compute_estimate
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     STATE_BITS,
-    compute_bytes,
     layer_cache_bytes,
     output_bytes,
     split,
@@ -82,7 +83,7 @@ def _result(row: LocalRow, setting: Setting) -> Result:
     if not scorer.predictions and not judged:
         reason = next(iter(scorer.left_out.values()), "nothing that is predicted was observed")
         return Result(id=row.id, skipped=reason, left_out=scorer.left_out)
-    verdict = fit_inference(setting.case).verdict if judged else None
+    verdict = inference_verdict(setting.case) if judged else None
     case = setting.case
     era = f"{row.engine} since {case.era.since}"
     return Result(
@@ -177,9 +178,9 @@ def _kept_by_era(model: ModelArchitecture) -> bool:
     )
 
 
-def compute_over_devices(case: InferenceCase) -> int:
+def compute_over_devices(case: InferenceCase) -> Estimate:
     tokens = case.workload.context_tokens * case.workload.concurrent_sequences
-    return case.count * compute_bytes(case, tokens)
+    return total([compute_estimate(case, device, tokens) for device in range(case.count)])
 
 
 def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -189,8 +190,12 @@ def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
         scorer.left_out["compute_mib"] = "which tensors are moved to system memory is not stated"
         return
     amount = compute_over_devices(setting.case)
-    low, expected, high = (amount * ratio for ratio in calibration.LLAMA_CPP_COMPUTE_RATIO)
-    _add(scorer, "compute_mib", row.observed.compute_mib, (low, expected, high))
+    _add(
+        scorer,
+        "compute_mib",
+        row.observed.compute_mib,
+        (amount.low, amount.expected, amount.high),
+    )
 
 
 def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -205,11 +210,8 @@ def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     case = setting.case
     cached, states = cache_bytes(case)
     fixed = weights_on_devices(case) + cached + states
-    compute = compute_over_devices(case)
-    measured = _MEASURED.search(row.note or "")
-    contexts = calibration.LLAMA_CPP_CONTEXT_BYTES if measured else (0, 0, 0)
-    low, expected, high = (
-        fixed + compute * ratio + case.count * context
-        for ratio, context in zip(calibration.LLAMA_CPP_COMPUTE_RATIO, contexts, strict=True)
-    )
-    _add(scorer, "total_mib", observed.required_mib, (low, expected, high))
+    amount = Estimate.exact(fixed) + compute_over_devices(case)
+    if _MEASURED.search(row.note or ""):
+        context = Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)])
+        amount += context.times(case.count)
+    _add(scorer, "total_mib", observed.required_mib, (amount.low, amount.expected, amount.high))

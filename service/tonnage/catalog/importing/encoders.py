@@ -145,7 +145,7 @@ def whisper(fields: Fields) -> ModelArchitecture:
         tied_embeddings=True,
         longest_context_tokens=tokens,
         extras=(
-            Extra(name="audio encoder", role="encoder", parameters=encoder),
+            Extra(name="audio encoder", role="encoder", parameters=encoder, shard="tensor"),
             learned_positions(tokens, width),
             Extra(name="bias of the final norm", role="norm", parameters=width),
         ),
@@ -172,7 +172,7 @@ def t5(fields: Fields) -> ModelArchitecture:
         tied_embeddings=fields.flag("tie_word_embeddings", True),
         longest_context_tokens=tokens,
         extras=(
-            Extra(name="encoder", role="encoder", parameters=encoder),
+            Extra(name="encoder", role="encoder", parameters=encoder, shard="tensor"),
             Extra(name="relative positions", role="other", parameters=2 * buckets * heads),
         ),
     )

@@ -42,4 +42,4 @@ def audio_extra(whole: Fields, text_width: int) -> Extra | None:
         parameters = whisper_encoder(audio, text_width)
     else:
         audio.refuse("model_type", f"is {kind!r}, an audio encoder that is not known")
-    return Extra(name="audio encoder", role="encoder", parameters=parameters)
+    return Extra(name="audio encoder", role="encoder", parameters=parameters, shard="tensor")

@@ -34,8 +34,8 @@ def seed_records() -> list[AnyRecord]:
 def seed_release() -> Release:
     """The seed as release 1, without a database.
 
-    Its digest is kept in a file, as computing it takes longer than everything else; a test holds the
-    two together and ``tonnage catalog review --write`` renews it.
+    Its digest is kept in a file, as computing it takes longer than everything else; a test holds
+    the two together and ``tonnage catalog review --write`` renews it.
     """
     digest = files(__name__) / DIGEST
     held = digest.read_text().strip() if digest.is_file() else None

@@ -8,13 +8,13 @@ PyTorch code in general; what scatters around them is in the calibration.
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import ceil_div
 
-SAMPLER_BYTES_PER_LOGIT = 39
-"""Float32 logits, their sort, indices and masks in PyTorch's own sampler (vLLM 0.6-0.11 logs)."""
+FLASHINFER_BYTES_PER_LOGIT = 12
+"""Logits, probabilities and one copy (vLLM 0.9-0.11 logs of servers that name the sampler)."""
 
 
-def sampler_bytes(sequences: int, vocabulary_size: int) -> int:
-    """PyTorch's top-p/top-k sampler; not divided by the tensor parallel size."""
-    return SAMPLER_BYTES_PER_LOGIT * sequences * vocabulary_size
+def sampler_bytes(sequences: int, vocabulary_size: int, bytes_per_logit: int) -> int:
+    """Float32 logits, their sort, indices and masks; not divided by the tensor parallel size."""
+    return bytes_per_logit * sequences * vocabulary_size
 
 
 def forward_bytes(model: ModelArchitecture, batch_tokens: int, tensor: int) -> int:

@@ -13,6 +13,8 @@ from tonnage.engine.values import ceil_div
 
 def token_bytes(cache: TokenCache, tensor: int, key_bits: float, value_bits: float) -> int:
     """Bytes of one token in one layer on one rank."""
+    if cache.fp8_bytes is not None and key_bits == 8:
+        return cache.fp8_bytes + cache.index_bytes
     bits = cache.key_elements * key_bits + cache.value_elements * value_bits
     return ceil(cache.heads_on_rank(tensor) * bits / 8) + cache.index_bytes
 

@@ -15,6 +15,9 @@ from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div, round_up
 
+PADDED_HEAD_DIM = 256
+"""To which vLLM before 0.7.1 padded the heads of latent attention (its pull request 4650)."""
+
 
 class Group(msgspec.Struct, frozen=True):
     """Groups of layers that share block tables; ``copies`` of them behave alike."""
@@ -23,11 +26,12 @@ class Group(msgspec.Struct, frozen=True):
     block_tokens: int
     window_tokens: int | None = None
     is_state: bool = False
+    state_blocks: int = 1
 
     def blocks(self, tokens: int, batched_tokens: int) -> int:
         """Blocks that one sequence of so many tokens needs in one such group."""
         if self.is_state:
-            return 1
+            return self.state_blocks
         whole = ceil_div(tokens, self.block_tokens)
         if self.window_tokens is None:
             return whole
@@ -88,12 +92,16 @@ def paged_cache(
     key_bits: float,
     value_bits: float,
     block_tokens: int,
+    *,
     windowed: bool,
+    latent: bool = True,
+    state_blocks: int = 1,
 ) -> PagedCache:
     """The layout of the layers of one pipeline stage (name and count of each kind)."""
+    caches = model.layer_caches if latent else model.expanded_caches(PADDED_HEAD_DIM)
     kinds: dict[_Kind, int] = {}
     for name, count in stage:
-        for cache in model.layer_caches[name]:
+        for cache in caches[name]:
             if isinstance(cache, StateCache):
                 kind = _Kind(0, None, state_bytes(cache, tensor))
             else:
@@ -105,10 +113,12 @@ def paged_cache(
     )
     if all(kind.window_tokens is None and not kind.state_bytes for kind in kinds):
         return PagedCache(growing * block_tokens, (Group(1, block_tokens),), growing)
-    return _grouped(kinds, block_tokens, growing)
+    return _grouped(kinds, block_tokens, growing, state_blocks)
 
 
-def _grouped(kinds: dict[_Kind, int], block_tokens: int, growing: int) -> PagedCache:
+def _grouped(
+    kinds: dict[_Kind, int], block_tokens: int, growing: int, state_blocks: int
+) -> PagedCache:
     block, page = _page(kinds, block_tokens)
     sizes = list(kinds.values())
     smallest, largest = min(sizes), max(sizes)
@@ -119,6 +129,7 @@ def _grouped(kinds: dict[_Kind, int], block_tokens: int, growing: int) -> PagedC
             block_tokens=page // kind.token_bytes if kind.token_bytes else block,
             window_tokens=kind.window_tokens,
             is_state=bool(kind.state_bytes),
+            state_blocks=state_blocks,
         )
         for kind, count in kinds.items()
     ]

@@ -14,7 +14,7 @@ from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, l
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
-from tonnage.engine.estimate import Estimate
+from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.kv_cache import token_bytes
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
@@ -29,6 +29,7 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
 from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import layer_bytes
+from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.search import largest
 
 MOST_SEQUENCES = 4096
@@ -106,18 +107,33 @@ def _ledger(
         ),
         Entry(
             "activations",
-            scaled(compute_bytes(case, context * sequences), calibration.LLAMA_CPP_COMPUTE_RATIO),
+            compute_estimate(case, device, context * sequences),
             "compute buffer, calibrated",
         ),
         Entry(
             "runtime_overhead",
-            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES),
+            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)]),
             "backend context, calibrated",
         ),
         Entry("reserve", device_margin(memory), "how far the device's total is not known"),
         Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
     ]
     return ledger((device,), memory.expected_bytes, entries)
+
+
+def compute_estimate(case: InferenceCase, device: int, context: int) -> Estimate:
+    """The compute buffer of one device; older builds have one for all, held by the first."""
+    if cast(LlamaCppEra, case.era).one_compute_buffer and device:
+        return ZERO
+    return scaled(compute_bytes(case, context), calibration.LLAMA_CPP_COMPUTE_RATIO)
+
+
+def backend(case: InferenceCase) -> str:
+    """The backend whose context llama.cpp would open: the device's own before Vulkan."""
+    for name in ("cuda", "metal", "rocm", "vulkan"):
+        if name in case.accelerator.stacks:
+            return name
+    return "other"
 
 
 def _cached(case: InferenceCase, names: tuple[str, ...], context: int, sequences: int) -> int:

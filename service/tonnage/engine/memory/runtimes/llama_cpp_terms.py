@@ -21,6 +21,8 @@ from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import ceil_div, round_up
 
+PIPELINE_COPIES = 5
+"""Copies of the attention mask that layers split over devices keep without flash attention."""
 STATE_BITS = 32
 """llama.cpp keeps recurrent and convolution states as float32."""
 
@@ -36,7 +38,9 @@ def layer_cache_bytes(case: InferenceCase, name: str, context: int, sequences: i
     padding = era.context_padding_tokens
     cells = round_up(context * sequences, padding)
     found = 0
-    for cache in case.model.layer_caches[name]:
+    model = case.model
+    caches = model.layer_caches if era.latent_cache else model.expanded_caches()
+    for cache in caches[name]:
         if isinstance(cache, StateCache):
             found += sequences * state_bytes(cache, 1, STATE_BITS, STATE_BITS)
             continue
@@ -59,13 +63,15 @@ def compute_bytes(case: InferenceCase, context: int) -> int:
     vocabulary, hidden = model.vocabulary_size, model.hidden_size
     if flash_attention(case):
         return 4 * tokens * (vocabulary + hidden)
+    old = cast(LlamaCppEra, case.era).one_compute_buffer
     heads = max(model.attention_heads, default=0)
     widest = max(
         vocabulary + hidden,
         2 * model.widest_feed_forward + 2 * hidden + context,
-        (heads + 1) * context + 4 * hidden,
+        (heads + 1) * context + (3 if old else 4) * hidden,
     )
-    return 4 * tokens * widest
+    copies = 0 if old or case.count == 1 else PIPELINE_COPIES * context
+    return 4 * tokens * (widest + copies)
 
 
 def flash_attention(case: InferenceCase) -> bool:
@@ -98,6 +104,6 @@ def host_bytes(case: InferenceCase, offloaded: int, context: int, sequences: int
     kept = case.model.order[: max(case.model.layer_count - offloaded, 0)]
     amount = embedding + sum(layers[name] for name in kept)
     if offloaded <= case.model.layer_count:
-        amount += output_bytes(case)
+        amount += output_bytes(case) - (embedding if case.model.tied_embeddings else 0)
     cached = case.model.order if flags.no_kv_offload else kept
     return amount + sum(layer_cache_bytes(case, name, context, sequences) for name in cached)

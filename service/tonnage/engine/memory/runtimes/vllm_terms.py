@@ -12,12 +12,19 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import VllmFlags
-from tonnage.engine.memory.activations import forward_bytes, sampler_bytes
+from tonnage.engine.memory.activations import (
+    FLASHINFER_BYTES_PER_LOGIT,
+    forward_bytes,
+    sampler_bytes,
+)
 from tonnage.engine.memory.pages import PagedCache, paged_cache
 from tonnage.engine.memory.runtimes.shared import scaled, usable
 from tonnage.engine.memory.weights import stage_weights, stages
 from tonnage.engine.runtime import BatchTier, VllmEra
 from tonnage.engine.values import GIB, ceil_div
+
+LONG_CONTEXT_TOKENS = 32768
+"""Beyond this, engine V0 cut prefill into chunks by itself (``arg_utils.py``)."""
 
 
 class Limits(NamedTuple):
@@ -57,8 +64,11 @@ def batch_limits(case: InferenceCase, era: VllmEra, flags: VllmFlags) -> Limits:
             remedy=f"at most {model_tokens}, or a larger max_model_len",
         )
     tier = _tier(era.batch_tiers, case)
-    batched = flags.max_num_batched_tokens or tier.max_num_batched_tokens or max(model_tokens, 2048)
-    return Limits(model_tokens, batched, flags.max_num_seqs or tier.max_num_seqs)
+    batched = flags.max_num_batched_tokens or tier.max_num_batched_tokens
+    if batched is None and model_tokens > LONG_CONTEXT_TOKENS:
+        batched = era.long_context_batched_tokens
+    sequences = flags.max_num_seqs or tier.max_num_seqs
+    return Limits(model_tokens, batched or max(model_tokens, 2048), sequences)
 
 
 def _tier(tiers: tuple[BatchTier, ...], case: InferenceCase) -> BatchTier:
@@ -99,27 +109,25 @@ def cache_of_stage(case: InferenceCase, era: VllmEra, flags: VllmFlags, stage: i
         case.key_cache.encoding.bits_per_element,
         case.value_cache.encoding.bits_per_element,
         flags.block_size or era.kv_block_tokens,
-        windowed,
+        windowed=windowed,
+        latent=era.latent_cache,
+        state_blocks=era.state_blocks if flags.enable_prefix_caching else 1,
     )
 
 
 def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Terms:
     device = usable(case.accelerator)
-    tensor = case.parallel.tensor
-    forward = forward_bytes(case.model, limits.batched_tokens, tensor)
-    sampler = sampler_bytes(limits.sequences, case.model.vocabulary_size)
-    activations = scaled(max(forward, sampler), calibration.VLLM_ACTIVATION_RATIO).at_least(
-        min(forward, sampler) // 2
+    activations = _activations(case, era, flags, limits)
+    overhead = Estimate.exact(
+        calibration.VLLM_OVERHEAD_BYTES_MANY_RANKS[1]
+        if case.parallel.tensor * case.parallel.pipeline > 1
+        else calibration.VLLM_OVERHEAD_BYTES_ONE_RANK[1]
     )
-    many = case.parallel.tensor * case.parallel.pipeline > 1
-    overhead = Estimate(
-        *(
-            calibration.VLLM_OVERHEAD_BYTES_MANY_RANKS
-            if many
-            else calibration.VLLM_OVERHEAD_BYTES_ONE_RANK
-        )
-    )
-    graphs = ZERO if flags.enforce_eager else Estimate(*calibration.VLLM_GRAPH_BYTES)
+    graphs = ZERO
+    if not flags.enforce_eager:
+        graphs = Estimate(*calibration.VLLM_GRAPH_BYTES[activation_class(case)])
+        if era.cuda_graphs == "subtracted":
+            graphs = Estimate.exact(graphs.expected)
     if flags.kv_cache_memory_bytes is not None:
         return Terms(activations, overhead, graphs, ZERO)
     utilization = flags.gpu_memory_utilization or era.gpu_memory_utilization
@@ -132,6 +140,37 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
         margin - (device.high_bytes - total), margin, margin + (total - device.low_bytes)
     ).at_least(0)
     return Terms(activations, overhead, graphs, reserve)
+
+
+def _activations(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Estimate:
+    """The larger of sampler and forward pass, and how far measured peaks lie from it.
+
+    The spread holds what the formula does not know: kernels' workspaces, profiling runs of vision
+    encoders, buffers between ranks, and how far the overhead and graph terms are from their median.
+    """
+    peak = peak_bytes(case, era, flags, limits)
+    device = usable(case.accelerator).expected_bytes
+    excess = scaled(device, calibration.VLLM_ACTIVATION_EXCESS_OF_DEVICE[activation_class(case)])
+    return (Estimate.exact(peak) + excess).at_least(0)
+
+
+def peak_bytes(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> int:
+    """The larger of sampler and forward pass by their formulas."""
+    per_logit = (
+        FLASHINFER_BYTES_PER_LOGIT if flags.use_flashinfer_sampler else era.sampler_bytes_per_logit
+    )
+    sampler = sampler_bytes(limits.sequences, case.model.vocabulary_size, per_logit)
+    forward = forward_bytes(case.model, limits.batched_tokens, case.parallel.tensor)
+    return max(sampler, forward)
+
+
+def activation_class(case: InferenceCase) -> str:
+    """The kind of model and layout whose measured peaks scatter alike."""
+    if any(extra.role == "encoder" and extra.loaded for extra in case.model.extras):
+        return "encoder"
+    if case.model.experts:
+        return "experts"
+    return "dense_many_ranks" if case.parallel.ranks > 1 else "dense_one_rank"
 
 
 def _outgrowing(graphs: Estimate, margin: int) -> Estimate:
