@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 FORMATS = ("auto", "auto", "auto", "bf16", "fp8", "q8_0", "q4_k_m", "awq")
 COUNTS = (1, 1, 2, 4, 8)
+MOST_ACCELERATORS = 4096
 RELEASE = re.compile(r'"[1-9][0-9]{0,8}"')
 
 
@@ -116,6 +117,7 @@ def map_case(context: HookContext, case: Case) -> Case:
     if name.startswith("list") and _is_cursor(case.query.get("after")):
         case.query = {**case.query, "after": _cursor(case)}
         if is_count(case.query.get("release")):
+            # A cursor keeps to its release, and is refused with another one.
             case.query["release"] = 1
     if isinstance(case.body, dict):
         if name == "fitInference":
@@ -138,6 +140,9 @@ def is_name(value: object) -> bool:
 
 
 def is_count(value: object, most: int = 10**9) -> bool:
+    """A number, or one as it is written into an address."""
+    if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,9}", value):
+        value = int(value)
     return type(value) is int and 1 <= value <= most
 
 
@@ -151,8 +156,7 @@ def _known_id(case: Case) -> str:
 
 
 def _release(case: Case, name: str) -> int:
-    given = case.path_parameters.get(name, case.query.get(name))
-    assert isinstance(given, int)
+    given = int(case.path_parameters.get(name, case.query.get(name)))
     return pick((1, 1, 1, given), name, given)
 
 
@@ -185,7 +189,7 @@ def estimable(body: dict[str, Any]) -> dict[str, Any]:
             for field, value in found["formats"].items()
         }
     parallel = found.get("parallel")
-    if isinstance(parallel, dict) and all(is_count(size, 65_536) for size in parallel.values()):
+    if isinstance(parallel, dict) and all(map(_is_size, parallel.values())):
         found["parallel"] = {name: count if name == "tensor" else 1 for name in parallel}
     return found
 
@@ -195,9 +199,13 @@ def _hardware(hardware: dict[str, Any], count: int, key: str) -> dict[str, Any]:
     for field, kind in (("accelerator", "accelerators"), ("machine", "machines")):
         if is_name(found.get(field)):
             found[field] = pick(ids(kind), field, key)  # type: ignore[arg-type]
-    if is_count(found.get("count")):
+    if _is_size(found.get("count")) and share("limit", key) % 8:
         found["count"] = 1 if "machine" in found else count
     return found
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 1 <= value <= MOST_ACCELERATORS
 
 
 def _runtime(runtime: dict[str, Any], key: str) -> dict[str, Any]:

@@ -34,9 +34,13 @@ class Ledger(msgspec.Struct, frozen=True):
     usable: int
     components: tuple[Entry, ...]
     free: Estimate
+    refusal: str | None = None
+    """Why the runtime does not start here whatever is free."""
 
     @property
     def verdict(self) -> Verdict:
+        if self.refusal is not None:
+            return "does_not_fit"
         if self.free.low >= 0:
             return "fits"
         return "tight" if self.free.expected >= 0 else "does_not_fit"
@@ -45,11 +49,16 @@ class Ledger(msgspec.Struct, frozen=True):
         return total([entry.bytes for entry in self.components if entry.name == name])
 
 
-def ledger(accelerators: tuple[int, ...], usable: int, entries: list[Entry]) -> Ledger:
+def ledger(
+    accelerators: tuple[int, ...],
+    usable: int,
+    entries: list[Entry],
+    refusal: str | None = None,
+) -> Ledger:
     """A ledger of the entries that hold anything; what they leave is free (or missing)."""
     held = tuple(entry for entry in entries if entry.bytes != Estimate(0, 0, 0))
     free = Estimate.exact(usable) - total([entry.bytes for entry in held])
-    return Ledger(accelerators, usable, held, free)
+    return Ledger(accelerators, usable, held, free, refusal)
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):

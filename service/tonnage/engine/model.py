@@ -148,6 +148,17 @@ class ModelArchitecture(
         return tuple(sorted(heads))
 
     @cached_property
+    def key_value_heads(self) -> tuple[int, ...]:
+        """The distinct key/value-head counts of attention that caches per head."""
+        heads = {
+            mixer.key_value_heads
+            for layer in self.layers
+            for mixer in layer.mixers
+            if isinstance(mixer, Attention)
+        }
+        return tuple(sorted(heads))
+
+    @cached_property
     def experts(self) -> int:
         """Routed experts of a layer; 0 for a dense model."""
         return max(

@@ -11,6 +11,7 @@ import msgspec
 from .answer import InferenceFit
 from .case import InferenceCase
 from .flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from .memory.runtimes.shared import heads_divide
 from .runtime import LlamaCppEra, VllmEra
 
 Patch = dict[str, Any]
@@ -189,7 +190,7 @@ def _more_accelerators(case: InferenceCase) -> list[Proposal]:
             found.append(Proposal({"hardware": {"count": count}}, cost))
             continue
         tensor = case.parallel.tensor * factor
-        if tensor > 16 or any(heads % tensor for heads in case.model.attention_heads):
+        if tensor > 16 or not heads_divide(case.model, tensor):
             continue
         found.append(Proposal({"hardware": {"count": count}, "parallel": {"tensor": tensor}}, cost))
     return found

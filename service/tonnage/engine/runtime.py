@@ -45,6 +45,8 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     """What PyTorch's sampler takes for each sequence and vocabulary entry."""
     long_context_batched_tokens: Count | None = None
     """Prefill is cut into chunks of this size once the context is longer than 32768 tokens."""
+    other_programs: Literal["subtracted", "refused"] = "subtracted"
+    """Whether memory of other programs shrinks the budget, or only has to leave it free."""
     state_blocks: Count = 1
     """Blocks of a state layer that a sequence takes with prefix caching on; 1 with it off."""
     token_count_of_hybrids: Literal["per_group", "by_concurrency"]

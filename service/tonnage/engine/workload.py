@@ -7,7 +7,7 @@ import msgspec
 from .values import Count, Value
 
 ContextTokens = Annotated[int, msgspec.Meta(ge=1, le=10**8)]
-ParallelSize = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
+ParallelSize = Annotated[int, msgspec.Meta(ge=1, le=4096)]
 
 
 class InferenceWorkload(Value, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 from tonnage.engine.flags import LlamaCppFlags, TransformersFlags, VllmFlags
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.values import BytesOrZero, Count
+from tonnage.engine.values import BytesOrZero
 from tonnage.engine.workload import InferenceWorkload, Parallelism
 
 Name = Annotated[
@@ -52,7 +52,7 @@ class Hardware(_Part, frozen=True, kw_only=True):
     accelerator: Name | Accelerator | None = None
     """An id or alias, or a spec sheet."""
     machine: Name | None = None
-    count: Count | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
     """Accelerators; with a machine, how many of its accelerators to use (all when left out)."""
     memory_in_use_bytes: BytesOrZero = 0
     """Taken on every accelerator by other programs."""

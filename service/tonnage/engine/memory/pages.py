@@ -53,8 +53,8 @@ class PagedCache(msgspec.Struct, frozen=True):
 
     @property
     def block_tokens(self) -> int:
-        growing = [g.block_tokens for g in self.groups if not g.is_state]
-        return growing[0] if growing else 1
+        """The smallest block of any layer with tokens, by which vLLM prints its token count."""
+        return min((g.block_tokens for g in self.groups if not g.is_state), default=1)
 
     def blocks(self, tokens: int, batched_tokens: int) -> int:
         """Blocks that one sequence of so many tokens needs over all groups."""

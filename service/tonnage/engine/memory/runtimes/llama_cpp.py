@@ -26,12 +26,20 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     output_bytes,
     split,
 )
-from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
+from tonnage.engine.memory.runtimes.shared import (
+    check_context,
+    check_devices,
+    device_margin,
+    scaled,
+    usable,
+)
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import layer_bytes
 from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.search import largest
 
+MOST_DEVICES = 16
+"""``GGML_MAX_SPLIT``-sized device lists (llama.cpp ``llama_max_devices``)."""
 MOST_SEQUENCES = 4096
 """How far the search for concurrent sequences goes."""
 
@@ -83,6 +91,13 @@ def _check(case: InferenceCase) -> None:
                 remedy="1",
             )
     check_context(case)
+    check_devices(case, MOST_DEVICES, f"llama.cpp splits over at most {MOST_DEVICES}")
+    if case.value_cache.encoding.bits_per_element < 16 and not flash_attention(case):
+        raise Contradiction(
+            f"a value cache in {case.value_cache.id} needs flash attention, which is off",
+            pointer="/runtime/flags/flash_attn",
+            remedy="true, or fp16 for the values",
+        )
 
 
 def _ledger(
@@ -176,6 +191,8 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
 
 def _token_bytes(case: InferenceCase) -> int:
     """What one more token costs in all layers together, windows and states being full."""
+    latent = cast(LlamaCppEra, case.era).latent_cache
+    caches = case.model.layer_caches if latent else case.model.expanded_caches()
     return sum(
         token_bytes(
             cache,
@@ -184,7 +201,7 @@ def _token_bytes(case: InferenceCase) -> int:
             case.value_cache.encoding.bits_per_element,
         )
         for name in case.model.order
-        for cache in case.model.layer_caches[name]
+        for cache in caches[name]
         if not isinstance(cache, StateCache) and cache.window_tokens is None
     )
 

@@ -5,6 +5,7 @@ from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.usable import usable_memory
+from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import GIB
 
 
@@ -47,15 +48,15 @@ def check_layout(case: InferenceCase) -> None:
             pointer="/parallel",
             remedy=f"raise hardware.count to {parallel.ranks} or lower a parallel size",
         )
-    for heads in model.attention_heads:
-        if heads % parallel.tensor:
-            legal = [n for n in range(1, heads + 1) if heads % n == 0 and n <= case.count]
-            raise Contradiction(
-                f"{heads} attention heads can not be divided over tensor parallel size "
-                f"{parallel.tensor}",
-                pointer="/parallel/tensor",
-                remedy=f"one of {', '.join(map(str, legal))}",
-            )
+    if not heads_divide(model, parallel.tensor):
+        legal = [n for n in range(1, min(case.count, 1024) + 1) if heads_divide(model, n)]
+        held = f" and {_listed(model.key_value_heads)} key/value" if model.key_value_heads else ""
+        raise Contradiction(
+            f"{_listed(model.attention_heads)} attention{held} heads can not be laid out over "
+            f"tensor parallel size {parallel.tensor}",
+            pointer="/parallel/tensor",
+            remedy=f"one of {', '.join(map(str, legal))}",
+        )
     if parallel.pipeline > model.layer_count:
         raise Contradiction(
             f"{model.layer_count} layers can not fill {parallel.pipeline} pipeline stages",
@@ -64,6 +65,26 @@ def check_layout(case: InferenceCase) -> None:
         )
     if parallel.expert > 1:
         _check_experts(case)
+
+
+def heads_divide(model: ModelArchitecture, tensor: int) -> bool:
+    """Query heads are divided; key/value heads are divided, or copied a whole number of times."""
+    return all(heads % tensor == 0 for heads in model.attention_heads) and all(
+        heads % tensor == 0 or tensor % heads == 0 for heads in model.key_value_heads
+    )
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return " and ".join(map(str, numbers))
+
+
+def check_devices(case: InferenceCase, most: int, why: str) -> None:
+    if case.count > most:
+        raise Contradiction(
+            f"{case.count} accelerators: {why}",
+            pointer="/hardware/count",
+            remedy=f"at most {most}",
+        )
 
 
 def _check_experts(case: InferenceCase) -> None:

@@ -18,7 +18,13 @@ from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import TransformersFlags
 from tonnage.engine.memory.activations import forward_bytes, score_bytes
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
-from tonnage.engine.memory.runtimes.shared import check_context, device_margin, scaled, usable
+from tonnage.engine.memory.runtimes.shared import (
+    check_context,
+    check_devices,
+    device_margin,
+    scaled,
+    usable,
+)
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import (
     extra_bytes,
@@ -64,6 +70,7 @@ def rank_ledgers(case: InferenceCase) -> list[Ledger]:
                 remedy="1",
             )
     check_context(case)
+    check_devices(case, case.model.layer_count, "device_map places whole layers")
     return _ledgers(case, case.workload.context_tokens, case.workload.concurrent_sequences)
 
 

@@ -130,9 +130,10 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
             graphs = Estimate.exact(graphs.expected)
     if flags.kv_cache_memory_bytes is not None:
         return Terms(activations, overhead, graphs, ZERO)
-    utilization = flags.gpu_memory_utilization or era.gpu_memory_utilization
     total = device.expected_bytes
-    margin = total - int(total * utilization)
+    margin = total - int(total * utilization_of(era, flags))
+    if era.other_programs == "refused":
+        margin = max(margin - case.in_use_bytes, 0)
     if era.cuda_graphs == "in_margin":
         graphs = _outgrowing(graphs, margin)
         margin -= min(margin, graphs.expected)
@@ -140,6 +141,10 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
         margin - (device.high_bytes - total), margin, margin + (total - device.low_bytes)
     ).at_least(0)
     return Terms(activations, overhead, graphs, reserve)
+
+
+def utilization_of(era: VllmEra, flags: VllmFlags) -> float:
+    return flags.gpu_memory_utilization or era.gpu_memory_utilization
 
 
 def _activations(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Estimate:
