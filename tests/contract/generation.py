@@ -34,11 +34,16 @@ RELEASE = re.compile(r'"[1-9][0-9]{0,8}"')
 
 def contract_schema(target: Target) -> BaseSchema:
     """The built contract, its cases mapped, its requests for a service."""
-    # A copy, as links that are inferred are written into it.
-    schema = schemathesis.openapi.from_dict(copy.deepcopy(document()))
-    schema.config.update(base_url=target.url)
+    schema = load(document(), target)
     schema.hook(filter_case)
     schema.hook(map_case)
+    return schema
+
+
+def load(contract: dict[str, Any], target: Target) -> BaseSchema:
+    # A copy, as links that are inferred are written into it.
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(contract))
+    schema.config.update(base_url=target.url)
     if target.key is not None:
         schema.auth()(_key(target.key))
     return schema
@@ -91,7 +96,15 @@ def share(*key: object) -> int:
 
 def filter_case(context: HookContext, case: Case) -> bool:
     """JSON Schema calls 1.0 an integer; a strict decoder does not (RFC 8259 leaves it open)."""
-    return not has_whole_float(case.body)
+    if has_whole_float(case.body):
+        return False
+    # The boundaries of every field of nine kinds of record are 3000 cases, which are much alike.
+    crowded = operation_id(case) == "publishRelease" and _phase(case) == "coverage"
+    return not crowded or is_positive(case) or share(case.body) % 3 == 0
+
+
+def _phase(case: Case) -> str | None:
+    return case.meta and case.meta.phase.name.value
 
 
 def has_whole_float(value: object) -> bool:
@@ -119,10 +132,14 @@ def map_case(context: HookContext, case: Case) -> Case:
         if is_count(case.query.get("release")):
             # A cursor keeps to its release, and is refused with another one.
             case.query["release"] = 1
+    return map_body_of_case(context, case)
+
+
+def map_body_of_case(context: HookContext, case: Case) -> Case:
     if isinstance(case.body, dict):
-        if name == "fitInference":
+        if operation_id(case) == "fitInference":
             case.body = estimable(case.body)
-        if name == "publishRelease" and is_positive(case):
+        if operation_id(case) == "publishRelease" and is_positive(case):
             case.body = publishable(case.body)
     return case
 

@@ -15,8 +15,8 @@ from tonnage.api.contract import document, operations
 
 LABELS = [f"{m.upper()} {path}" for path, found in document()["paths"].items() for m in found]
 SUCCESS = {(op.method, op.path): op.status for op in operations()}
-# Of the valid requests, how many must be answered with success for its schema to be tested at all.
-LEAST_SHARE = {"/v1/fit/inference": 0.35, "/v1/catalog/releases": 0.03, "/v1/models/import": 0.05}
+LEAST_SHARE = 0.3
+"""Of the valid requests, answered with success: with less, a schema would hardly be tested."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_operation_keeps_the_contract(label: str, target: Target) -> None:
     statuses: Counter[int] = Counter()
 
     def keeps_the_contract(case: Case) -> None:
-        if target.key is not None:
+        if target.key is not None and is_positive(case):
             against_latest(case, target)
         response = case.call_and_validate()
         if is_positive(case):
@@ -49,9 +49,8 @@ def test_operation_keeps_the_contract(label: str, target: Target) -> None:
         given_kwargs={},
         feedback=FeedbackSources(),
     )()
-    found = statuses[SUCCESS[method.replace("HEAD", "GET"), path]] / statuses.total()
-    print(label, found, statuses)
-    assert found >= LEAST_SHARE.get(path, 0.15), f"valid requests were answered {statuses}"
+    success = SUCCESS[method.replace("HEAD", "GET"), path]
+    assert statuses[success] >= LEAST_SHARE * statuses.total(), f"valid requests got {statuses}"
 
 
 def against_latest(case: Case, target: Target) -> None:

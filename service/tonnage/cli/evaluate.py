@@ -10,8 +10,9 @@ import click
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kind", help="What the rows are, when they do not tell.")
 @click.option("--json", "as_json", is_flag=True, help="One object, for programs.")
+@click.option("--groups", is_flag=True, help="Also for each runtime, era and format.")
 @click.option("--rows", is_flag=True, help="Each row's prediction beside its observation.")
-def evaluate(file: Path, kind: str | None, as_json: bool, rows: bool) -> None:
+def evaluate(file: Path, kind: str | None, as_json: bool, groups: bool, rows: bool) -> None:
     """Hold the engine against measured cases (JSON Lines) and print its errors."""
     import msgspec
 
@@ -34,4 +35,4 @@ def evaluate(file: Path, kind: str | None, as_json: bool, rows: bool) -> None:
         return
     if rows:
         click.echo(render_rows(found))
-    click.echo(render(report))
+    click.echo(render(report, groups=groups))

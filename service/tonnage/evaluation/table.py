@@ -7,7 +7,7 @@ from .results import Evaluation, Findings, Metric, Outcome, Result
 _HEAD = ("", "n", "median", "p90", "bias", "coverage")
 
 
-def render(evaluation: Evaluation) -> str:
+def render(evaluation: Evaluation, *, groups: bool = True) -> str:
     lines = [
         f"{evaluation.kind}: {evaluation.rows} rows, {evaluation.scored} scored",
         "",
@@ -15,7 +15,7 @@ def render(evaluation: Evaluation) -> str:
     ]
     if evaluation.outcome.n:
         lines += ["", _sentence(evaluation.outcome)]
-    for name, group in evaluation.groups.items():
+    for name, group in evaluation.groups.items() if groups else ():
         rows = [(f"{name} ({group.rows} rows)", "", "", "", "", ""), *_of(group.metrics)]
         lines += ["", *_columns(rows)]
         if group.outcome.n:

@@ -1,0 +1,106 @@
+"""Sequences of requests, each made of what the answers before it said."""
+
+import copy
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import Case, Response
+
+from tests.contract.conftest import Target
+from tests.contract.generation import filter_case, load, map_body_of_case
+from tonnage.api.contract import document
+
+RELEASES = "/v1/catalog/releases"
+RELEASE = f"{RELEASES}/{{number}}"
+DIFFERENCE = f"{RELEASES}/{{older}}/diff/{{newer}}"
+HISTORY = "/v1/catalog/history/{kind}/{id}"
+CHANGED = "$request.body#/changes/0/record"
+
+LINKS: dict[tuple[str, str, str], dict[str, Any]] = {
+    (f"{RELEASES}/latest", "get", "200"): {
+        "publish": {
+            "operationId": "publishRelease",
+            "parameters": {"header.If-Match": "$response.header.ETag"},
+        },
+    },
+    (RELEASES, "post", "201"): {
+        "release": {
+            "operationId": "getRelease",
+            "parameters": {"number": "$response.body#/number"},
+        },
+        "difference": {
+            "operationId": "compareReleases",
+            "parameters": {"older": 1, "newer": "$response.body#/number"},
+        },
+        "history": {
+            "operationId": "getHistory",
+            "parameters": {"kind": f"{CHANGED}/kind", "id": f"{CHANGED}/id"},
+        },
+        "next": {
+            "operationId": "publishRelease",
+            "parameters": {"header.If-Match": "$response.header.ETag"},
+        },
+    },
+    (RELEASES, "get", "200"): {
+        "release": {
+            "operationId": "getRelease",
+            "parameters": {"number": "$response.body#/items/0/number"},
+        },
+        "page": {
+            "operationId": "listReleases",
+            "parameters": {"before": "$response.body#/next"},
+        },
+    },
+    ("/v1/offers", "get", "200"): {
+        "page": {
+            "operationId": "listOffers",
+            "parameters": {"after": "$response.body#/next"},
+        },
+    },
+    ("/v1/offers/{id}", "get", "200"): {
+        "history": {
+            "operationId": "getHistory",
+            "parameters": {"kind": "offers", "id": "$response.body#/id"},
+        },
+    },
+}
+"""What the names of fields do not give away; those that they do are inferred."""
+
+
+def test_sequences_keep_the_contract(publishing: Target) -> None:
+    contract = copy.deepcopy(document())
+    for (path, method, status), links in LINKS.items():
+        contract["paths"][path][method]["responses"][status].setdefault("links", {}).update(links)
+    schema = load(contract, publishing)
+    schema.hook(filter_case)
+    schema.hook(map_body_of_case)
+    chosen = schema.include(path_regex=r"^/v1/(catalog|offers)", method=["GET", "POST"])
+    answered: Counter[tuple[str, int]] = Counter()
+
+    class Machine(chosen.as_state_machine()):  # type: ignore[misc]
+        def after_call(self, response: Response, case: Case) -> None:
+            super().after_call(response, case)
+            answered[case.operation.label, response.status_code] += 1
+
+    Machine.run(
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=8,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+    )
+    print(answered)
+    for operation, status in (
+        (f"POST {RELEASES}", 201),
+        (f"POST {RELEASES}", 412),
+        (f"GET {RELEASE}", 200),
+        (f"GET {DIFFERENCE}", 200),
+        (f"GET {HISTORY}", 200),
+        ("GET /v1/offers/{id}", 200),
+    ):
+        assert answered[operation, status] >= 3, f"{operation} {status} is rare in {answered}"
