@@ -32,6 +32,7 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import compute_bytes
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.memory.runtimes.vllm_terms import (
     activation_class,
+    graph_class,
     peak_bytes,
     weights_of_stages,
 )
@@ -61,15 +62,17 @@ GiB, and a caching allocator's rounding as a few per cent; both are assumptions.
 
 
 ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {
+    "VLLM_GRAPH_BYTES": {"rocm": (0, 512 * MIB, 4178 * MIB)},
     "LLAMA_CPP_CONTEXT_BYTES": {
         "cuda": (400 * MIB, 850 * MIB, 930 * MIB),
         "metal": (0, 64 * MIB, 512 * MIB),
         "rocm": (0, 400 * MIB, 900 * MIB),
         "vulkan": (200 * MIB, 560 * MIB, 900 * MIB),
         "other": (0, 500 * MIB, 1024 * MIB),
-    }
+    },
 }
-"""For backends of which no row measures a context. CUDA: 0.8-0.9 GiB beside the buffers on a
+"""For classes that rows of one repository or none measure. HIP graphs: one RX 9070 XT with 4.08 GiB
+is the only published figure. CUDA: 0.8-0.9 GiB beside the buffers on a
 granite-8b and an RTX 5090 (ggml-org/llama.cpp issues); Metal counts buffers against the working set
 alone. The rest are assumptions between those two."""
 
@@ -129,7 +132,7 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
         found.append((overhead, max(observed.non_torch_gib, 0) * GIB))
     graphs = _graphs(row, setting)
     if graphs is not None:
-        found.append((f"VLLM_GRAPH_BYTES.{activation_class(case)}", graphs * GIB))
+        found.append((f"VLLM_GRAPH_BYTES.{graph_class(case)}", graphs * GIB))
     rest = _left_for_activations(row, setting, overhead)
     if rest is not None:
         assert isinstance(case.era, VllmEra)
@@ -165,7 +168,7 @@ def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) ->
     weights = observed.weights_gib_per_gpu or max(weights_of_stages(case)) / GIB
     rest = usable.expected_bytes * utilization / GIB - weights - observed.available_kv_gib_per_gpu
     if case.era.cuda_graphs == "subtracted" and not row.setup.enforce_eager:
-        rest -= calibration.VLLM_GRAPH_BYTES[activation_class(case)][1] / GIB
+        rest -= calibration.VLLM_GRAPH_BYTES[graph_class(case)][1] / GIB
     middle: float = getattr(calibration, overhead)[1]
     return rest - middle / GIB
 

@@ -29,7 +29,9 @@ from tonnage.engine.values import GIB, MIB
 from tonnage.engine.workload import InferenceWorkload, Parallelism
 
 FP32, FP16 = WeightEncoding(bits_per_weight=32), WeightEncoding(bits_per_weight=16)
-FP8 = WeightEncoding(bits_per_weight=8, except_roles=RoleBits(embedding=16, output_head=16, norm=16))
+FP8 = WeightEncoding(
+    bits_per_weight=8, except_roles=RoleBits(embedding=16, output_head=16, norm=16)
+)
 INT4 = WeightEncoding(
     bits_per_weight=4.15625,
     except_roles=RoleBits(embedding=16, output_head=16, tied_embedding=16, norm=16, router=16),
@@ -127,9 +129,7 @@ state_mixers: st.SearchStrategy[Mixer] = st.one_of(
 def feed_forwards(draw: st.DrawFn) -> FeedForward:
     width = draw(st.sampled_from([64, 300, 1024, 2816]))
     if draw(st.booleans()):
-        return Dense(
-            intermediate_size=width, gated=draw(st.booleans()), bias=draw(st.booleans())
-        )
+        return Dense(intermediate_size=width, gated=draw(st.booleans()), bias=draw(st.booleans()))
     return MixtureOfExperts(
         experts=draw(st.sampled_from([8, 16, 64])),
         experts_per_token=draw(st.integers(1, 8)),

@@ -277,9 +277,7 @@ def test_latent_attention_is_cached_whole_on_every_tensor_rank(
 
 
 @laws
-@given(
-    st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(1, 64)
-)
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 64), st.integers(1, 64))
 def test_state_bytes_over_the_ranks_are_at_least_the_whole(
     convolution: int, recurrent: int, heads: int, ranks: int
 ) -> None:
@@ -492,9 +490,7 @@ def _holds(case: InferenceCase, reading: str) -> bool:
     return bool(getattr(free, reading) >= 0)
 
 
-def _confirm(
-    promised: Estimate, ceiling: int, case_of: Callable[[int], InferenceCase]
-) -> None:
+def _confirm(promised: Estimate, ceiling: int, case_of: Callable[[int], InferenceCase]) -> None:
     for reading in ("low", "expected", "high"):
         amount: int = getattr(promised, reading)
         if amount:
@@ -601,9 +597,7 @@ def _case(
         accelerator=Accelerator(
             name="device",
             marketed_memory_bytes=usable,
-            usable_memory=UsableMemory(
-                low_bytes=usable, expected_bytes=usable, high_bytes=usable
-            ),
+            usable_memory=UsableMemory(low_bytes=usable, expected_bytes=usable, high_bytes=usable),
             stacks=("cuda",),
         ),
         count=count,
@@ -761,8 +755,7 @@ def test_what_others_use_costs_no_cache_while_it_is_outside_the_share() -> None:
     """vLLM 0.10 and later no longer subtract other programs from the budget."""
     model = _model(_attention("attention"))
     alone, beside = (
-        fit_inference(_case("vllm", model, version="0.11.0", in_use=taken))
-        for taken in (0, GIB)
+        fit_inference(_case("vllm", model, version="0.11.0", in_use=taken)) for taken in (0, GIB)
     )
     assert beside.capacity.kv_tokens == alone.capacity.kv_tokens
 

@@ -51,7 +51,9 @@ def asked(**patch: Any) -> Json:
 
 
 def digest(request: Json) -> str:
-    return request_digest(msgspec.json.decode(msgspec.json.encode(request), type=FitInferenceRequest))
+    return request_digest(
+        msgspec.json.decode(msgspec.json.encode(request), type=FitInferenceRequest)
+    )
 
 
 def backwards(value: Any) -> Any:
@@ -176,7 +178,9 @@ def test_a_count_that_no_machine_has_is_refused(seed: Release) -> None:
 TOO_LARGE: dict[str, Json] = {
     "long context": asked(workload={"context_tokens": 131_072}),
     "many sequences": asked(workload={"concurrent_sequences": 64}),
-    "large model": asked(model="meta-llama/Llama-3.1-70B-Instruct", hardware={"accelerator": "H100"}),
+    "large model": asked(
+        model="meta-llama/Llama-3.1-70B-Instruct", hardware={"accelerator": "H100"}
+    ),
     "70B fp8, 64 x 32k": {
         "model": "meta-llama/Llama-3.1-70B-Instruct",
         "hardware": {"accelerator": "H100", "count": 1},

@@ -82,6 +82,20 @@ def _flag(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _capacity(capacity: Any) -> list[str]:
+    def between(amount: Any) -> str:
+        text = str(amount.expected)
+        return text if amount.low == amount.high else f"{text}  ({amount.low} to {amount.high})"
+
+    lines = [
+        f"longest context at this concurrency: {between(capacity.longest_context)} tokens",
+        f"sequences at this context: {between(capacity.sequences_at_context)}",
+    ]
+    if capacity.layers_on_accelerator is not None:
+        lines.append(f"layers that fit at this context: {capacity.layers_on_accelerator}")
+    return lines
+
+
 def _rendered(answer: Any) -> str:
     gib = 2**30
     lines = [answer.summary, ""]
@@ -101,6 +115,7 @@ def _rendered(answer: Any) -> str:
             f"  ({ranks.free.low / gib:.2f} to {ranks.free.high / gib:.2f})"
         )
         lines.append(f"  {'usable':<17}{ranks.usable / gib:9.2f} GiB")
+    lines += ["", *_capacity(answer.capacity)]
     for title, notes in (("Assumed", answer.assumptions), ("Beware", answer.warnings)):
         lines += [f"{title}: {note.text}" for note in notes]
     for remedy in answer.remedies:

@@ -18,8 +18,11 @@ Patch = dict[str, Any]
 
 
 class Proposal(msgspec.Struct, frozen=True):
+    """Of proposals on one ``axis``, the first that fits makes the others needless."""
+
     patch: Patch
     cost: str
+    axis: str = ""
 
 
 def proposals(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
@@ -125,6 +128,7 @@ def _llama_cpp_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal
                     _flags(n_gpu_layers=kept),
                     f"{case.model.layer_count + 1 - kept} layers run from system memory, many "
                     "times slower",
+                    "layers",
                 )
             )
     return found
@@ -136,7 +140,8 @@ def _less_work(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
     for amount in (fit.capacity.longest_context.low, fit.capacity.longest_context.expected):
         tokens = amount // 256 * 256 if amount >= 512 else amount
         if 0 < tokens < workload.context_tokens:
-            found.append(Proposal({"workload": {"context_tokens": tokens}}, "shorter context"))
+            patch = {"workload": {"context_tokens": tokens}}
+            found.append(Proposal(patch, "shorter context", "context"))
     for amount in (
         fit.capacity.sequences_at_context.low,
         fit.capacity.sequences_at_context.expected,
@@ -146,6 +151,7 @@ def _less_work(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
                 Proposal(
                     {"workload": {"concurrent_sequences": amount}},
                     "fewer sequences at once; further requests wait",
+                    "sequences",
                 )
             )
     return found
@@ -175,6 +181,7 @@ def _formats(case: InferenceCase) -> list[Proposal]:
         Proposal(
             {"formats": {"weights": format_id}},
             f"{format_id} weights: another checkpoint, some loss of accuracy",
+            "weights",
         )
         for format_id in _SMALLER_WEIGHTS.get(case.runtime.accounting or "", ())
         if _SMALLER_BITS[format_id] < held * 0.95
@@ -187,10 +194,14 @@ def _more_accelerators(case: InferenceCase) -> list[Proposal]:
         count = case.count * factor
         cost = f"{count} accelerators instead of {case.count}"
         if case.runtime.accounting != "vllm":
-            found.append(Proposal({"hardware": {"count": count}}, cost))
+            found.append(Proposal({"hardware": {"count": count}}, cost, "accelerators"))
             continue
         tensor = case.parallel.tensor * factor
         if tensor > 16 or not heads_divide(case.model, tensor):
             continue
-        found.append(Proposal({"hardware": {"count": count}, "parallel": {"tensor": tensor}}, cost))
+        found.append(
+            Proposal(
+                {"hardware": {"count": count}, "parallel": {"tensor": tensor}}, cost, "accelerators"
+            )
+        )
     return found

@@ -119,7 +119,10 @@ def _tried(
     request: dict[str, object], release: Release, verdict: Verdict, candidates: list[Proposal]
 ) -> list[Remedy]:
     found = []
+    settled: set[str] = set()
     for proposal in candidates:
+        if proposal.axis in settled:
+            continue
         try:
             changed = msgspec.convert(merged(request, proposal.patch), FitInferenceRequest)
             question = resolve(changed, release)
@@ -131,4 +134,6 @@ def _tried(
             continue
         if _BEST_FIRST.index(after) < _BEST_FIRST.index(verdict):
             found.append(Remedy(patch=proposal.patch, cost=proposal.cost, verdict=after))
+            if after == "fits" and proposal.axis:
+                settled.add(proposal.axis)
     return found

@@ -125,7 +125,7 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
     )
     graphs = ZERO
     if not flags.enforce_eager:
-        graphs = Estimate(*calibration.VLLM_GRAPH_BYTES[activation_class(case)])
+        graphs = Estimate(*calibration.VLLM_GRAPH_BYTES[graph_class(case)])
         if era.cuda_graphs == "subtracted":
             graphs = Estimate.exact(graphs.expected)
     if flags.kv_cache_memory_bytes is not None:
@@ -176,6 +176,12 @@ def activation_class(case: InferenceCase) -> str:
     if case.model.experts:
         return "experts"
     return "dense_many_ranks" if case.parallel.ranks > 1 else "dense_one_rank"
+
+
+def graph_class(case: InferenceCase) -> str:
+    """HIP graphs are a class of their own: the few that were measured are far from CUDA's."""
+    stacks = case.accelerator.stacks
+    return "rocm" if "rocm" in stacks and "cuda" not in stacks else activation_class(case)
 
 
 def _outgrowing(graphs: Estimate, margin: int) -> Estimate:
