@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8000
-    data_directory: Path = Path(".tonnage")
+    data_directory: str = ".tonnage"
     pool_size: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
     pooler_in_front: bool = False
     """True behind PgBouncer in transaction mode older than 1.21: no prepared statements."""

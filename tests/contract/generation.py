@@ -35,10 +35,19 @@ RELEASE = re.compile(r'"[1-9][0-9]{0,8}"')
 
 def contract_schema(target: Target) -> BaseSchema:
     """The built contract, its cases mapped, its requests for a service."""
-    schema = load(document(), target)
+    schema = load(closed(document()), target)
     schema.hook(filter_case)
     schema.hook(map_case)
     return schema
+
+
+def closed(contract: dict[str, Any]) -> dict[str, Any]:
+    """Answers may get new fields without breaking anyone; here one that is not told of is wrong."""
+    found = copy.deepcopy(contract)
+    for component in found["components"]["schemas"].values():
+        if "properties" in component:
+            component.setdefault("additionalProperties", False)
+    return found
 
 
 def load(contract: dict[str, Any], target: Target) -> BaseSchema:

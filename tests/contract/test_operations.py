@@ -59,3 +59,28 @@ def against_latest(case: Case, target: Target) -> None:
     if isinstance(given, str) and RELEASE.fullmatch(given) and share(repr(case.body)) % 4:
         latest = httpx.get(f"{target.url}/v1/catalog/releases/latest")
         case.headers["If-Match"] = latest.headers["ETag"]
+
+
+@pytest.mark.parametrize("text", ["x", "WzFd", "WzAsImEiXQ", "é", "=", "bnVsbA"])
+def test_a_cursor_that_the_service_did_not_make_is_refused(text: str, api: httpx.Client) -> None:
+    answer = api.get("/v1/models", params={"after": text})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
+def test_a_cursor_keeps_to_its_release(api: httpx.Client) -> None:
+    following = api.get("/v1/models", params={"limit": 1}).json()["next"]
+    answer = api.get("/v1/models", params={"after": following, "release": 2})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
+def test_what_a_column_of_text_can_not_hold_is_refused(api: httpx.Client) -> None:
+    body = {"id": "a/b", "name": "a\0b", "config": {}}
+    answer = api.post("/v1/models/import", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_field")
+
+
+@pytest.mark.parametrize("text", ["null", "NULL", "Null"])
+def test_null_in_an_address_is_a_word(text: str, api: httpx.Client) -> None:
+    """A lenient decoder reads None, and drops the filter without a word."""
+    assert api.get("/v1/models", params={"release": text}).status_code == 400
+    assert api.get("/v1/models", params={"vendor": text}).json()["total"] == 0

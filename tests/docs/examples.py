@@ -112,7 +112,7 @@ def renew(served: str) -> None:
 
 def main() -> None:
     with fresh_home() as home:
-        here = Settings(data_directory=home, log_format="none")
+        here = Settings(data_directory=str(home), log_format="none")
         with database(here, durable=False) as settings:
             prepare(settings)
             with running_service(settings) as service:

@@ -16,7 +16,7 @@ from tonnage.engine.memory.weights import stages
 from tonnage.engine.model import FeedForward, Layer, Mixer, ModelArchitecture, Segment
 from tonnage.engine.modules import Extra
 from tonnage.engine.precision import CacheEncoding, RoleBits, WeightEncoding
-from tonnage.engine.runtime import Accounting, Era, Runtime, VllmEra
+from tonnage.engine.runtime import Accounting, Era, LlamaCppEra, Runtime
 from tonnage.engine.state_space import (
     GatedDeltaNet,
     KimiDeltaAttention,
@@ -278,7 +278,11 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     era = draw(eras(accounting))
     parallel = draw(layouts(model)) if accounting == "vllm" else Parallelism()
     spare = draw(st.integers(0, 2)) if accounting == "vllm" else draw(st.integers(0, 3))
+    flags = draw(FLAGS[accounting])
     key, value = draw(cache_bits), draw(cache_bits)
+    if isinstance(flags, LlamaCppFlags) and isinstance(era, LlamaCppEra):
+        automatic = era.flash_attention if flags.flash_attn is None else flags.flash_attn
+        value = value if automatic else 16
     longest = model.longest_context_tokens
     return InferenceCase(
         model=model,
@@ -287,7 +291,7 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
         runtime=runtime(accounting),
         version=era.since,
         era=era,
-        flags=draw(FLAGS[accounting]),
+        flags=flags,
         weights=NamedWeights("weights", "float", draw(weight_encodings)),
         key_cache=NamedCache("keys", "float", CacheEncoding(bits_per_element=key)),
         value_cache=NamedCache("values", "float", CacheEncoding(bits_per_element=value)),
@@ -303,11 +307,3 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
 any_case: st.SearchStrategy[InferenceCase] = st.one_of(
     cases("vllm"), cases("llama.cpp"), cases("transformers")
 )
-
-
-def windowed_eras() -> tuple[VllmEra, ...]:
-    return tuple(
-        era
-        for era in runtime("vllm").eras
-        if isinstance(era, VllmEra) and era.local_layers == "windowed"
-    )

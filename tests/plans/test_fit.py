@@ -1,4 +1,4 @@
-"""The whole answer: the same bytes for the same question, remedies that hold, refusals that help."""
+"""The whole answer: the same bytes for the same question, remedies that hold, clear refusals."""
 
 import os
 import subprocess

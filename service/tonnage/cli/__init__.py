@@ -48,6 +48,12 @@ class _Lazy(click.Group):
 def main() -> None:
     """Plan GPU capacity for AI: will it fit, from a versioned catalog.
 
-    Exit codes: 0 done, or it fits; 1 an error of ours; 2 a request or an option that is not right;
-    3 the database or the port is not to be had; 10 tight; 11 does not fit.
+    \b
+    Exit codes:
+       0 done, or it fits
+       1 an error of ours
+       2 a request or an option that is not right
+       3 the database or the port is not to be had
+      10 tight
+      11 does not fit
     """

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -39,7 +40,7 @@ def _local(settings: Settings) -> Settings:
 
     from tonnage.local.postgres import address_of_running
 
-    url = address_of_running(settings.data_directory.resolve() / "postgres")
+    url = address_of_running(Path(settings.data_directory).resolve() / "postgres")
     if url is None:
         fail("DATABASE_URL is not set, and no tonnage up is running in this folder", code=3)
     return msgspec.structs.replace(settings, database_url=url)

@@ -76,7 +76,6 @@ def migrate(check: bool, seed: bool) -> None:
     With --check and no DATABASE_URL, a database is started for the occasion.
     """
     import tempfile
-    from pathlib import Path
 
     from tonnage.local.up import database, prepare
     from tonnage.migrations import drift, upgrade
@@ -91,7 +90,7 @@ def migrate(check: bool, seed: bool) -> None:
             upgrade(settings.sqlalchemy_url)
         return
     with tempfile.TemporaryDirectory() as folder:
-        aside = _settings(data_directory=Path(folder))
+        aside = _settings(data_directory=folder)
         with database(aside, durable=False) as ready:
             if settings.database_url is None:
                 upgrade(ready.sqlalchemy_url)

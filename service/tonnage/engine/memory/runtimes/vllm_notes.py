@@ -57,18 +57,17 @@ def warnings(case: InferenceCase, limits: Limits, pools: list[Pool]) -> tuple[No
             )
         )
     longest = case.model.longest_context_tokens
-    if limits.model_tokens < longest:
-        if any(
-            pool.cache.blocks(longest, limits.batched_tokens) * pool.cache.block_bytes
-            > pool.memory.expected
-            for pool in pools
-        ):
-            notes.append(
-                Note(
-                    code="default_context_does_not_start",
-                    text=f"Without --max-model-len vLLM would ask for room for {longest} tokens "
-                    "and not start here.",
-                    pointer="/runtime/flags/max_model_len",
-                )
+    if limits.model_tokens < longest and any(
+        pool.cache.blocks(longest, limits.batched_tokens) * pool.cache.block_bytes
+        > pool.memory.expected
+        for pool in pools
+    ):
+        notes.append(
+            Note(
+                code="default_context_does_not_start",
+                text=f"Without --max-model-len vLLM would ask for room for {longest} tokens "
+                "and not start here.",
+                pointer="/runtime/flags/max_model_len",
             )
+        )
     return tuple(notes)
