@@ -159,3 +159,17 @@ def test_reads_can_be_closed_too(seeded_url: str) -> None:
         with_key = {"Authorization": f"Bearer {key}"}
         assert client.get("/v1/models", headers=with_key).status_code == 200
         assert client.get("/v1/models", headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+def test_an_imported_model_can_be_published_and_asked_about(writer: httpx.Client) -> None:
+    from tonnage.api.fit import EXAMPLE as FIT
+    from tonnage.api.imports import EXAMPLE as IMPORT
+
+    imported = writer.post("/v1/models/import", json=IMPORT)
+    assert imported.status_code == 200
+    record = imported.json()["record"]
+    body = {"message": "a small model", "changes": [{"op": "put", "record": record}]}
+    assert writer.post(RELEASES, json=body, headers={"If-Match": '"1"'}).status_code == 201
+    answer = writer.post("/v1/fit/inference", json={**FIT, "model": IMPORT["id"]}).json()
+    assert answer["subject"]["model"] == IMPORT["id"]
+    assert answer["subject"]["parameters"] == imported.json()["parameters"]

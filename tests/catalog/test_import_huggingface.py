@@ -480,7 +480,7 @@ def test_the_checkpoint_format_is_read_from_the_quantization(
             {"quantization_config": {"quant_method": "fp8", "quant_algo": "MIXED_PRECISION"}},
             "/quantization_config/quant_algo",
         ),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 8}}, "/quantization_config/bits"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "/quantization_config/bits"),
         ({"torch_dtype": "float8"}, "/torch_dtype"),
     ],
 )

@@ -11,19 +11,20 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tonnage.api.contract import document, operations
+from tests.contract.generation import BUILT
+from tonnage.api.contract import operations
 from tonnage.api.fit import EXAMPLE as FIT
 from tonnage.api.imports import EXAMPLE as IMPORT
 from tonnage.api.operations import Example, Operation
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
-SCHEMAS: dict[str, Any] = document()["components"]["schemas"]
+SCHEMAS: dict[str, Any] = BUILT["components"]["schemas"]
 WITH_BODY = [op for op in operations() if op.body is not None]
 EXAMPLES = [(op, example) for op in WITH_BODY for example in op.examples]
 
 
 def responses() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in document()["paths"].items():
+    for path, methods in BUILT["paths"].items():
         for method, operation in methods.items():
             for status, response in operation["responses"].items():
                 yield f"{method.upper()} {path}", status, response
@@ -41,16 +42,16 @@ def schemas(of: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_committed_contract_is_the_built_one() -> None:
-    assert msgspec.json.decode(COMMITTED.read_bytes()) == document()
+    assert msgspec.json.decode(COMMITTED.read_bytes()) == BUILT
 
 
 def test_the_contract_is_valid_openapi() -> None:
-    errors = list(OpenAPIV31SpecValidator(document()).iter_errors())
+    errors = list(OpenAPIV31SpecValidator(BUILT).iter_errors())
     assert errors == []
 
 
 def test_operation_ids_are_unique() -> None:
-    found = [op["operationId"] for path in document()["paths"].values() for op in path.values()]
+    found = [op["operationId"] for path in BUILT["paths"].values() for op in path.values()]
     assert len(found) == len(set(found))
 
 
@@ -97,7 +98,7 @@ def test_errors_are_problems_and_success_is_described() -> None:
 
 
 def test_what_answers_304_takes_the_header_that_asks_for_it() -> None:
-    for path, methods in document()["paths"].items():
+    for path, methods in BUILT["paths"].items():
         for method, operation in methods.items():
             headers = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "header"}
             wanted = "304" in operation["responses"]
@@ -105,7 +106,7 @@ def test_what_answers_304_takes_the_header_that_asks_for_it() -> None:
 
 
 def test_links_lead_to_operations() -> None:
-    known = {op["operationId"] for path in document()["paths"].values() for op in path.values()}
+    known = {op["operationId"] for path in BUILT["paths"].values() for op in path.values()}
     for operation, _, response in responses():
         for link in response.get("links", {}).values():
             assert link["operationId"] in known, operation
@@ -165,7 +166,7 @@ def test_the_schema_of_an_import_wants_one_source(
 
 
 def is_valid(name: str, value: object) -> bool:
-    schema = {"$ref": f"#/components/schemas/{name}", "components": document()["components"]}
+    schema = {"$ref": f"#/components/schemas/{name}", "components": BUILT["components"]}
     return jsonschema_rs.is_valid(schema, value)
 
 
@@ -179,7 +180,7 @@ def test_a_pattern_means_to_python_what_it_means_to_others(text: str, api: httpx
 def test_the_contract_is_served(api: httpx.Client) -> None:
     answer = api.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == document()
+    assert answer.json() == BUILT
 
 
 @pytest.mark.parametrize("page", ["/docs", "/docs/problems"])

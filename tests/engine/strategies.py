@@ -287,7 +287,7 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     return InferenceCase(
         model=model,
         accelerator=draw(accelerators()),
-        count=parallel.ranks + spare,
+        count=parallel.ranks + min(spare, model.layer_count - 1),
         runtime=runtime(accounting),
         version=era.since,
         era=era,

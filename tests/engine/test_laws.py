@@ -1,11 +1,12 @@
 """What must hold for every question, whatever the model, device and layout."""
 
 from collections.abc import Callable
+from math import ceil
 from time import process_time
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.strategies import (
@@ -43,6 +44,7 @@ laws = settings(
     deadline=None,
     derandomize=True,
     database=None,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -137,7 +139,8 @@ def test_the_verdict_is_that_of_the_fullest_accelerator(case: InferenceCase) -> 
     fit = fit_inference(case)
     free = least_free(fit)
     expected = "fits" if free.low >= 0 else "tight" if free.expected >= 0 else "does_not_fit"
-    assert fit.verdict == expected
+    refused = any(ledger.refusal for ledger in fit.ledgers)
+    assert fit.verdict == ("does_not_fit" if refused else expected)
     assert inference_verdict(case) == fit.verdict
 
 
@@ -206,8 +209,8 @@ def test_pipeline_stages_hold_the_model_once(
     again = 0
     if model.tied_embeddings and pipeline > 1:
         rows = round_up(model.vocabulary_size, 64)
-        again = -(-rows * model.hidden_size * encoding.embedding_bits(True) // 8)
-    assert sum(parts) == whole + int(again)
+        again = ceil(rows * model.hidden_size * encoding.embedding_bits(True) / 8)
+    assert sum(parts) == whole + again
 
 
 @laws
@@ -486,8 +489,9 @@ def test_a_bigger_label_never_means_less_usable_memory(
 
 
 def _holds(case: InferenceCase, reading: str) -> bool:
-    free = least_free(fit_inference(case))
-    return bool(getattr(free, reading) >= 0)
+    fit = fit_inference(case)
+    refused = any(ledger.refusal for ledger in fit.ledgers)
+    return not refused and bool(getattr(least_free(fit), reading) >= 0)
 
 
 def _confirm(promised: Estimate, ceiling: int, case_of: Callable[[int], InferenceCase]) -> None:
@@ -749,6 +753,15 @@ def test_a_server_is_refused_when_less_is_free_than_its_share() -> None:
     utilization". Of 24 GiB, 0.9 is 21.6 GiB; with 6 GiB taken, 18 GiB are free."""
     case = _case("vllm", _model(_attention("attention")), version="0.11.0", in_use=6 * GIB)
     assert fit_inference(case).verdict == "does_not_fit"
+
+
+def test_a_server_that_is_refused_holds_nothing() -> None:
+    case = _case("vllm", _model(_attention("attention")), version="0.11.0", in_use=6 * GIB)
+    fit = fit_inference(case)
+    assert fit.ledgers[0].refusal
+    assert fit.capacity.sequences_at_context == Estimate.exact(0)
+    assert fit.capacity.longest_context == Estimate.exact(0)
+    assert fit.bound_by in ("in_use", "reserve")
 
 
 def test_what_others_use_costs_no_cache_while_it_is_outside_the_share() -> None:

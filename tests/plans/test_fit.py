@@ -291,6 +291,27 @@ def test_a_limit_that_is_too_long_is_lowered_rather_than_the_device_doubled(ask:
     assert lowered
 
 
+def test_a_server_that_is_refused_its_share_is_told_a_smaller_one(ask: Ask) -> None:
+    """1 B on 22 GiB of which 6 are taken: 0.9 of the device is not free, 0.7 is."""
+    request = asked(
+        model="meta-llama/Llama-3.2-1B-Instruct",
+        hardware={"memory_in_use_bytes": 6 * 2**30},
+        runtime={"flags": {"gpu_memory_utilization": 0.9}},
+    )
+    answer = ask(request)
+    assert answer.verdict == "does_not_fit"
+    less = patched(request, {"runtime": {"flags": {"gpu_memory_utilization": 0.7}}})
+    assert ask(less).verdict == "fits"
+    smaller = [
+        flags
+        for remedy in answer.remedies
+        if (flags := (remedy.patch.get("runtime") or {}).get("flags", {}))
+        and flags.get("gpu_memory_utilization", 1) < 0.9
+    ]
+    assert smaller
+    assert "to spare" not in answer.summary
+
+
 def test_engine_v0_is_offered_no_batch_shorter_than_its_context(ask: Ask) -> None:
     """Without chunked prefill vLLM refuses max_num_batched_tokens below max_model_len."""
     for remedy in ask(TOO_LARGE["older engine"]).remedies:

@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 
 import msgspec
-from litestar import Response
+from litestar import Response, get
 from litestar.datastructures import CacheControlHeader
 from litestar.params import FromPath
 
@@ -131,5 +131,11 @@ async def asset(request: Call, name: FromPath[str]) -> Response[bytes]:
     return Response(content, media_type=ASSETS[name], headers={"Cache-Control": cached.to_header()})
 
 
-HANDLERS = [contract, page, problems, asset]
+@get("/", status_code=307)
+async def home() -> Response[bytes]:
+    """The address alone leads to the page."""
+    return Response(b"", status_code=307, headers={"Location": "/docs"}, media_type="text/plain")
+
+
+HANDLERS = [home, contract, page, problems, asset]
 OPERATIONS = [CONTRACT, DOCS, PROBLEMS, ASSET]

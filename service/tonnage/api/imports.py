@@ -1,5 +1,7 @@
 """POST /v1/models/import: a model record from a configuration or a file's header."""
 
+import asyncio
+
 from litestar import Response
 
 from tonnage.catalog.importing.records import import_model
@@ -34,7 +36,9 @@ IMPORT = Operation(
     summary="Make a model record from a config.json, a safetensors index or header, a GGUF header",
     description=(
         "Stores nothing: put the record into a change set to publish it. An architecture that is "
-        "not known is refused with the field that makes it unknown; no model code is ever run."
+        "not known is refused with the field that makes it unknown; no model code is ever run. "
+        "A GGUF header with its tokenizer can be larger than the service's body limit: leave the "
+        "tokenizer out, as `tonnage catalog import-model` does."
     ),
     query=NoQuery,
     body=ImportModelRequest,
@@ -47,7 +51,9 @@ IMPORT = Operation(
 @handle(IMPORT)
 async def import_a_model(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
-    return json_answer(import_model(await read_json(request, ImportModelRequest)))
+    asked = await read_json(request, ImportModelRequest)
+    # Megabytes of a GGUF header take tens of milliseconds, in which others want to be answered.
+    return json_answer(await asyncio.to_thread(import_model, asked))
 
 
 HANDLERS = [import_a_model]

@@ -10,6 +10,7 @@ from tonnage.canonical import canonical
 
 from .errors import UnsoundChange
 from .kinds import AnyRecord, Kind, RecordId
+from .references import users_of
 from .release import Release, kind_of
 from .review import review
 
@@ -77,12 +78,18 @@ def _target(change: Change) -> tuple[Kind, str]:
 
 
 def _review(release: Release, changes: Iterable[Change]) -> list[tuple[str, str]]:
-    return [
-        (f"/changes/{index}/record", finding)
-        for index, change in enumerate(changes)
-        if isinstance(change, Put)
-        for finding in review(change.record, release)
-    ]
+    findings: list[tuple[str, str]] = []
+    for index, change in enumerate(changes):
+        if isinstance(change, Put):
+            pointer = f"/changes/{index}/record"
+            findings += [(pointer, finding) for finding in review(change.record, release)]
+        else:
+            users = list(users_of(release, change.kind, change.id))
+            if users:
+                more = f" and {len(users) - 3} more" if len(users) > 3 else ""
+                text = f"{change.kind} {change.id} is named by {', '.join(users[:3])}{more}"
+                findings.append((f"/changes/{index}/id", text))
+    return findings
 
 
 def difference(older: Release, newer: Release, message: str) -> ChangeSet | None:

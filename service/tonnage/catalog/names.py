@@ -24,6 +24,16 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(part for part in _SEPARATORS.split(text.casefold()) if part)
 
 
+def is_run_of(wanted: str, name: str) -> bool:
+    """Whether consecutive words of a name spell it: ``h100`` in ``H100 NVL``, not in ``GH100``."""
+    parts = words(name)
+    return any(
+        "".join(parts[start:end]) == wanted
+        for start in range(len(parts))
+        for end in range(start + 1, len(parts) + 1)
+    )
+
+
 def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
     """The known names that ``name`` was most likely meant to be, best first; none if all far."""
     found = process.extract(

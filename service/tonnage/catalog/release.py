@@ -16,7 +16,7 @@ from tonnage.engine.runtime import Runtime
 from .digests import record_digest, release_digest
 from .errors import UnknownRecord
 from .kinds import RECORD_TYPES, AcceleratorRecord, AnyRecord, Kind, RuntimeRecord
-from .names import nearest, normal
+from .names import is_run_of, nearest, normal
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -68,9 +68,29 @@ class Release:
             for kind, records in self.records.items()
         }
 
-    def names_of(self, kind: Kind) -> dict[str, str]:
-        """Every normalised id and alias of a kind, and the id it means."""
-        return self._names[kind]
+    def owners(self, kind: Kind, name: str) -> tuple[str, ...]:
+        """Every record that has the name as its id or alias; more than one is a fault."""
+        return self._owners[kind].get(normal(name), ())
+
+    def defaults(self, kind: Kind, name: str) -> tuple[str, ...]:
+        """Every record that claims to be the default for the name."""
+        wanted = normal(name)
+        return tuple(
+            record.id
+            for record in self.records[kind].values()
+            if any(normal(own) == wanted for own in record.default_for)
+        )
+
+    @cached_property
+    def _owners(self) -> dict[Kind, dict[str, tuple[str, ...]]]:
+        found: dict[Kind, dict[str, tuple[str, ...]]] = {}
+        for kind, records in self.records.items():
+            owners: dict[str, tuple[str, ...]] = {}
+            for record in records.values():
+                for key in {normal(name) for name in (record.id, *record.aliases)}:
+                    owners[key] = (*owners.get(key, ()), record.id)
+            found[kind] = owners
+        return found
 
     def resolve(self, kind: Kind, name: str) -> Resolved:
         """The record that a name means. Raises UnknownRecord with what may have been meant."""
@@ -83,15 +103,18 @@ class Release:
         if found is not None and default is None:
             return Resolved(self.records[kind][found])
         if default is not None:
-            others = tuple(
-                record_id
-                for key, record_id in self._names[kind].items()
-                if wanted in key and record_id != default
-            )
-            return Resolved(
-                self.records[kind][default], True, tuple(sorted(dict.fromkeys(others)))[:8]
-            )
+            return Resolved(self.records[kind][default], True, self._alike(kind, name, default))
         raise UnknownRecord(kind, name, self.suggest(kind, name))
+
+    def _alike(self, kind: Kind, name: str, default: str) -> tuple[str, ...]:
+        """Records that the ambiguous name could also mean: it is a run of words of a name."""
+        wanted = normal(name)
+        return tuple(
+            record.id
+            for record in self.records[kind].values()
+            if record.id != default
+            and any(is_run_of(wanted, own) for own in (record.id, record.name, *record.aliases))
+        )[:8]
 
     def haystack(self, kind: Kind, record_id: str) -> str:
         """What a text search looks through, without case and punctuation."""

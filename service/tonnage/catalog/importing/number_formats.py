@@ -34,6 +34,8 @@ def _quantized(scheme: Fields, experts: str | None) -> str:
         scheme.refuse("quant_method", "is missing")
     if method == "fp8":
         return _fp8(scheme, experts)
+    if method == "gptq" and scheme.maybe_count("bits") == 8:
+        return "gptq-int8"
     if method in ("awq", "gptq") and scheme.maybe_count("bits", "w_bit") not in (None, 4):
         scheme.refuse("bits", f"of {method} are not 4, which is the only known width")
     if method in ("awq", "gptq", "mxfp4"):

@@ -15,7 +15,6 @@ from tonnage.catalog.kinds import (
     RuntimeRecord,
     SiteRecord,
 )
-from tonnage.catalog.names import normal
 
 from . import hardware
 from .formats import review_format
@@ -59,13 +58,15 @@ def review(record: AnyRecord, release: "Release") -> list[str]:
 
 
 def _review_names(record: AnyRecord, release: "Release") -> list[str]:
-    """An alias must not mean another record of the same kind."""
+    """No id, alias or default of a record may mean another record of the same kind."""
     kind = cast(Kind, record.__struct_config__.tag)
     if kind in NAMED_EXACTLY:
         return []
-    names = release.names_of(kind)
-    return [
-        f"alias {alias!r} also means {owner}"
-        for alias in record.aliases
-        if (owner := names.get(normal(alias), record.id)) != record.id
-    ]
+    found = []
+    for name in (record.id, *record.aliases):
+        owners = [owner for owner in release.owners(kind, name) if owner != record.id]
+        found += [f"{name!r} also means {owner}" for owner in owners]
+    for name in record.default_for:
+        rivals = [rival for rival in release.defaults(kind, name) if rival != record.id]
+        found += [f"{rival} is already the default for {name!r}" for rival in rivals]
+    return found
