@@ -155,8 +155,16 @@ def test_the_schema_of_hardware_takes_what_the_service_takes(
     assert is_valid("FitInferenceRequest", body) == (answer.status_code == 200), answer.text
 
 
-@pytest.mark.parametrize("config", [{}, {"config": IMPORT["config"]}, {"config": None}], ids=str)
-@pytest.mark.parametrize("header", [{}, {"gguf_header": None}, {"gguf_header": "R0dVRg=="}])
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"config": None}, {"config": IMPORT["config"]}],
+    ids=["no config", "config null", "config"],
+)
+@pytest.mark.parametrize(
+    "header",
+    [{}, {"gguf_header": None}, {"gguf_header": "R0dVRg=="}],
+    ids=["no header", "header null", "header"],
+)
 def test_the_schema_of_an_import_wants_one_source(
     config: dict[str, Any], header: dict[str, Any], api: httpx.Client
 ) -> None:

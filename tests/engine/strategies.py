@@ -16,7 +16,7 @@ from tonnage.engine.memory.weights import stages
 from tonnage.engine.model import FeedForward, Layer, Mixer, ModelArchitecture, Segment
 from tonnage.engine.modules import Extra
 from tonnage.engine.precision import CacheEncoding, RoleBits, WeightEncoding
-from tonnage.engine.runtime import Accounting, Era, LlamaCppEra, Runtime
+from tonnage.engine.runtime import Accounting, Era, LlamaCppEra, Runtime, VllmEra
 from tonnage.engine.state_space import (
     GatedDeltaNet,
     KimiDeltaAttention,
@@ -284,6 +284,8 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
         automatic = era.flash_attention if flags.flash_attn is None else flags.flash_attn
         value = value if automatic else 16
     longest = model.longest_context_tokens
+    if isinstance(era, VllmEra) and era.batch_tiers[-1].max_num_batched_tokens is None:
+        flags = msgspec.structs.replace(flags, max_num_batched_tokens=longest)  # prefilled at once
     return InferenceCase(
         model=model,
         accelerator=draw(accelerators()),

@@ -218,6 +218,7 @@ class RuntimeRecord(Record, tag="runtimes", tag_field="kind", frozen=True, kw_on
     stacks: tuple[StackSupport, ...] = ()
     least_compute_capability: Capability | None = None
     gfx_targets: tuple[Line, ...] = ()
+    version_style: Literal["numbers", "builds"] = "numbers"
     operating_systems: tuple[Line, ...] = ()
     formats: tuple[FormatSupport, ...] = ()
     quantization: tuple[Line, ...] = ()

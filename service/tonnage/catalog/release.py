@@ -36,6 +36,7 @@ class Release:
         for kind, found in self.records.items():
             self.records[kind] = dict(sorted(found.items()))
         self._digest = digest
+        self._ambiguous: dict[tuple[Kind, str], Resolved] = {}
         self._accelerators: dict[str, Accelerator] = {}
         self._runtimes: dict[str, Runtime] = {}
 
@@ -103,18 +104,23 @@ class Release:
         if found is not None and default is None:
             return Resolved(self.records[kind][found])
         if default is not None:
-            return Resolved(self.records[kind][default], True, self._alike(kind, name, default))
+            return self._by_default(kind, wanted, default)
         raise UnknownRecord(kind, name, self.suggest(kind, name))
 
-    def _alike(self, kind: Kind, name: str, default: str) -> tuple[str, ...]:
-        """Records that the ambiguous name could also mean: it is a run of words of a name."""
-        wanted = normal(name)
-        return tuple(
+    def _by_default(self, kind: Kind, wanted: str, default: str) -> Resolved:
+        """With the records that the name could also mean: it is a run of words of a name."""
+        held = self._ambiguous.get((kind, wanted))
+        if held is not None:
+            return held
+        others = tuple(
             record.id
             for record in self.records[kind].values()
             if record.id != default
             and any(is_run_of(wanted, own) for own in (record.id, record.name, *record.aliases))
         )[:8]
+        found = Resolved(self.records[kind][default], True, others)
+        self._ambiguous[kind, wanted] = found
+        return found
 
     def haystack(self, kind: Kind, record_id: str) -> str:
         """What a text search looks through, without case and punctuation."""

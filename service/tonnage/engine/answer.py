@@ -27,6 +27,13 @@ class Entry(msgspec.Struct, frozen=True):
     source: str
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a runtime does not start, whatever is free."""
+
+    bound_by: Component
+    text: str
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """Where the memory of each listed accelerator goes: usable = the components + free."""
 
@@ -34,8 +41,7 @@ class Ledger(msgspec.Struct, frozen=True):
     usable: int
     components: tuple[Entry, ...]
     free: Estimate
-    refusal: str | None = None
-    """Why the runtime does not start here whatever is free."""
+    refusal: Refusal | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -53,7 +59,7 @@ def ledger(
     accelerators: tuple[int, ...],
     usable: int,
     entries: list[Entry],
-    refusal: str | None = None,
+    refusal: Refusal | None = None,
 ) -> Ledger:
     """A ledger of the entries that hold anything; what they leave is free (or missing)."""
     held = tuple(entry for entry in entries if entry.bytes != Estimate(0, 0, 0))

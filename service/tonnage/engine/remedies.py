@@ -62,7 +62,7 @@ def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
     found = [Proposal(patch, cost) for patch, cost in _cache_formats(case)]
     match case.flags:
         case VllmFlags():
-            found += _vllm_settings(case)
+            found += _vllm_settings(case, fit)
         case LlamaCppFlags():
             found += _llama_cpp_settings(case, fit)
         case TransformersFlags(attn_implementation="eager"):
@@ -86,14 +86,21 @@ def _cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
     ]
 
 
-def _vllm_settings(case: InferenceCase) -> list[Proposal]:
+def _vllm_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
     flags = case.flags
     assert isinstance(flags, VllmFlags)
     era = case.era
     found = []
     default = era.gpu_memory_utilization if isinstance(era, VllmEra) else 1.0
     used = flags.gpu_memory_utilization or default
-    if used < 0.95 and flags.kv_cache_memory_bytes is None:
+    refusal = fit.ledgers[0].refusal
+    if refusal is not None and refusal.bound_by == "in_use":
+        total = fit.ledgers[0].usable
+        share = int((total - case.in_use_bytes) / total * 100) / 100
+        if share > 0:
+            patch = _flags(gpu_memory_utilization=share)
+            found.append(Proposal(patch, "less memory for this server: a smaller cache"))
+    elif used < 0.95 and flags.kv_cache_memory_bytes is None:
         found.append(
             Proposal(
                 _flags(gpu_memory_utilization=0.95),
@@ -102,12 +109,15 @@ def _vllm_settings(case: InferenceCase) -> list[Proposal]:
         )
     sequences = case.workload.concurrent_sequences
     if flags.max_num_seqs is None or flags.max_num_seqs > max(sequences, 16):
+        batch: dict[str, int] = {"max_num_seqs": max(sequences, 16)}
+        if isinstance(era, VllmEra) and era.batch_tiers[-1].max_num_batched_tokens is not None:
+            batch["max_num_batched_tokens"] = 2048
         found.append(
-            Proposal(
-                _flags(max_num_seqs=max(sequences, 16), max_num_batched_tokens=2048),
-                "smaller batches: slower prefill, and further requests wait",
-            )
+            Proposal(_flags(**batch), "smaller batches: slower prefill, and further requests wait")
         )
+    if flags.max_model_len is not None and flags.max_model_len > case.workload.context_tokens:
+        patch = _flags(max_model_len=case.workload.context_tokens)
+        found.append(Proposal(patch, "longer requests are refused"))
     if not flags.enforce_eager:
         found.append(Proposal(_flags(enforce_eager=True), "slower decoding without CUDA graphs"))
     return found

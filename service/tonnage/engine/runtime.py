@@ -63,8 +63,6 @@ class LlamaCppEra(Value, tag="llama.cpp", tag_field="accounting", frozen=True, k
     one_compute_buffer: bool = False
     """Whether the devices share one compute buffer, sized without the output hidden vector."""
     context_padding_tokens: Count = 256
-    fit_margin_mib: CountOrZero = 0
-    """What the automatic fit leaves free on each device (``-fitt``)."""
     note: Text | None = None
 
 
@@ -90,6 +88,8 @@ class FormatSupport(Value, frozen=True, kw_only=True):
     format: ShortText
     stacks: tuple[Stack, ...]
     least_compute_capability: Capability | None = None
+    gfx_targets: tuple[ShortText, ...] = ()
+    """On ROCm, the targets that compute with it; none stated is all that the runtime runs on."""
     weight_only_from: Capability | None = None
     """Below ``least_compute_capability``, from here on: memory is saved, compute stays 16 bit."""
     since: ShortText | None = None
@@ -116,6 +116,9 @@ class Runtime(Value, frozen=True, kw_only=True, dict=True, cache_hash=True):
     """Oldest first."""
     stacks: tuple[StackSupport, ...] = ()
     least_compute_capability: Capability | None = None
+    gfx_targets: tuple[ShortText, ...] = ()
+    version_style: Literal["numbers", "builds"] = "numbers"
+    """``0.11.0``, or a build number as ``b6500``."""
     formats: tuple[FormatSupport, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
 

@@ -119,6 +119,17 @@ def _runtime_on_device(
             )
         )
         return "no", best.stack
+    target = device.gfx_target
+    if best.stack == "rocm" and runtime.gfx_targets and target not in runtime.gfx_targets:
+        notes.append(
+            Note(
+                code="gfx_target_not_listed",
+                text=f"{runtime.name} lists {', '.join(runtime.gfx_targets)} on ROCm; "
+                f"{device.name} is {target or 'of a target that is not stated'}.",
+                pointer="/hardware/accelerator",
+            )
+        )
+        return ("no" if target else "unknown"), best.stack
     if best.level != "official":
         notes.append(
             Note(
@@ -176,6 +187,16 @@ def _on_capability(
     device: Accelerator, entry: FormatSupport, format_id: str, stack: Stack, notes: list[Note]
 ) -> Support:
     least = _capability(entry.least_compute_capability)
+    if stack == "rocm" and entry.gfx_targets and device.gfx_target not in entry.gfx_targets:
+        notes.append(
+            Note(
+                code="format_not_on_gfx_target",
+                text=f"{format_id} is for {', '.join(entry.gfx_targets)}; {device.name} is "
+                f"{device.gfx_target or 'of a target that is not stated'}.",
+                pointer="/formats",
+            )
+        )
+        return "no" if device.gfx_target else "unknown"
     if stack != "cuda" or least is None:
         return "yes"
     if device.capability is None:

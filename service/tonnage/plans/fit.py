@@ -89,6 +89,8 @@ def summary(question: Question, fit: InferenceFit) -> str:
     """One sentence for people: what, where, by how much."""
     case, workload = question.case, question.case.workload
     fullest = min(fit.ledgers, key=lambda ranks: ranks.free.expected)
+    if fullest.refusal is not None:
+        return f"{question.model_name} in {case.weights.id} does not start: {fullest.refusal.text}."
     missing = fullest.free.expected < 0
     gib = abs(fullest.free.expected) / GIB
     device = question.machine or f"{case.count} x {case.accelerator.name}"

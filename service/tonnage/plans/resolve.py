@@ -18,6 +18,7 @@ from tonnage.engine.errors import Contradiction, NotModelled
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.runtime import Era, Runtime
+from tonnage.engine.version import parse_version
 from tonnage.engine.workload import Parallelism
 
 from .errors import UnknownName
@@ -122,7 +123,9 @@ def _model(
 def _device(hardware: Hardware, release: Release, notes: list[Note]) -> _Device:
     if (hardware.accelerator is None) == (hardware.machine is None):
         raise Contradiction(
-            "hardware names an accelerator or a machine, one of the two", pointer="/hardware"
+            "hardware names an accelerator or a machine, one of the two",
+            pointer="/hardware",
+            remedy="an accelerator with its count, or a machine",
         )
     if hardware.machine is not None:
         return _machine(hardware, release, notes)
@@ -216,6 +219,23 @@ def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> t
                 pointer="/runtime/version",
             )
         )
+    builds = runtime.version_style == "builds"
+    if version.startswith("b") != builds and not (builds and version.isdigit()):
+        raise Contradiction(
+            f"{version} is not how {runtime.name} numbers its releases",
+            pointer="/runtime/version",
+            remedy=f"as {runtime.default_version}",
+        )
+    newest = runtime.default_version
+    if newest is not None and parse_version(version) > parse_version(newest):
+        notes.append(
+            Note(
+                code="version_is_newer_than_facts",
+                text=f"The catalog describes {runtime.name} up to {newest}; {version} is taken "
+                "to account alike.",
+                pointer="/runtime/version",
+            )
+        )
     era = runtime.era(version)
     if era is None:
         raise NotModelled(
@@ -224,6 +244,10 @@ def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> t
             remedy=f"{runtime.eras[0].since} or newer" if runtime.eras else None,
         )
     return version, era
+
+
+def _formats(release: Release) -> list[FormatRecord]:
+    return [r for r in release.records["formats"].values() if isinstance(r, FormatRecord)]
 
 
 def _weights(
@@ -247,7 +271,12 @@ def _weights(
     record = _record(release, "formats", name, pointer, notes)
     assert isinstance(record, FormatRecord)
     if record.weights is None:
-        raise Contradiction(f"{record.id} is not a format for weights", pointer=pointer)
+        known = (r.id for r in _formats(release) if r.weights is not None)
+        raise Contradiction(
+            f"{record.id} is not a format for weights",
+            pointer=pointer,
+            remedy=f"one of {', '.join(known)}",
+        )
     return NamedWeights(record.id, record.family, record.weights)
 
 
@@ -260,6 +289,12 @@ def _caches(
     other = request.formats.kv_cache_values
     if other is None:
         return keys, keys
+    if _runtime_name(request) != "llama.cpp":
+        raise Contradiction(
+            "only llama.cpp stores values otherwise than keys",
+            pointer="/formats/kv_cache_values",
+            remedy="leave it out",
+        )
     return keys, _cache(request, release, other, checkpoint, "/formats/kv_cache_values", notes)
 
 
@@ -277,7 +312,12 @@ def _cache(
     record = _record(release, "formats", name, pointer, notes)
     assert isinstance(record, FormatRecord)
     if record.cache is None:
-        raise Contradiction(f"{record.id} is not a format for the KV cache", pointer=pointer)
+        known = (r.id for r in _formats(release) if r.cache is not None)
+        raise Contradiction(
+            f"{record.id} is not a format for the KV cache",
+            pointer=pointer,
+            remedy=f"one of {', '.join(known)}",
+        )
     return NamedCache(record.id, record.family, record.cache)
 
 

@@ -177,8 +177,14 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
 
     longest = most(lambda n: frees(offloaded, n, sequences), case.model.longest_context_tokens)
     held = most(lambda n: frees(offloaded, context, n), MOST_SEQUENCES)
-    layers = largest(
-        lambda n: frees(n, context, sequences).expected >= 0, case.model.layer_count + 1
+    # Not by halves: with layers of several sizes, more of them may be split over devices better.
+    layers = next(
+        (
+            n
+            for n in range(case.model.layer_count + 1, 0, -1)
+            if frees(n, context, sequences).expected >= 0
+        ),
+        0,
     )
     return Capacity(
         kv_tokens=longest.times(sequences),

@@ -15,6 +15,9 @@ def bound_by(ledgers: list[Ledger]) -> Component:
     Without the cache: if weights alone are more than half of what does not fit, weights; otherwise
     the largest of the rest. With room for some cache, the cache binds: it is what more work grows.
     """
+    refused = [ranks.refusal for ranks in ledgers if ranks.refusal is not None]
+    if refused:
+        return refused[0].bound_by
     tightest = min(ledgers, key=lambda ranks: ranks.free.expected)
     cache = tightest.amount("kv_cache").expected
     if tightest.free.expected + cache >= 0:

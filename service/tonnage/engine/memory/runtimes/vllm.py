@@ -7,7 +7,7 @@ Left out: LoRA slots, draft models, vision profiling runs, padding by repacked k
 
 from typing import cast
 
-from tonnage.engine.answer import Entry, InferenceFit, Ledger, ledger
+from tonnage.engine.answer import Entry, InferenceFit, Ledger, Refusal, ledger
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.flags import VllmFlags
@@ -59,7 +59,6 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
     era, flags = cast(VllmEra, case.era), cast(VllmFlags, case.flags)
     memory = usable(case.accelerator).expected_bytes
     terms = terms_of_rank(case, era, flags, limits)
-    refusal = _refusal(case, era, flags, memory)
     ledgers: list[Ledger] = []
     pools: list[Pool] = []
     for index, weights in enumerate(weights_of_stages(case)):
@@ -74,6 +73,7 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
             _reserve(case, flags, terms, memory, weights),
             Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
         ]
+        refusal = _refusal(case, era, flags, memory, needed)
         ranks = ledger(accelerators_of_stage(case, index), memory, entries, refusal)
         ledgers.append(ranks)
         pools.append(Pool(cache, _pool(flags, ranks, needed)))
@@ -96,12 +96,14 @@ def _reserve(
     size = flags.kv_cache_memory_bytes
     if size is None:
         return Entry("reserve", terms.reserve, f"1 - gpu_memory_utilization, vLLM {case.version}")
-    held = total([terms.activations, terms.overhead, terms.graphs]).expected
+    held = total([terms.activations, terms.overhead, terms.graphs]).high
     rest = memory - weights - held - case.in_use_bytes
     return Entry("reserve", Estimate.exact(max(rest - size, 0)), "beyond kv_cache_memory_bytes")
 
 
 def _pool(flags: VllmFlags, ranks: Ledger, needed: int) -> Estimate:
+    if ranks.refusal is not None and ranks.refusal.bound_by == "in_use":
+        return Estimate.exact(-1)
     left = ranks.free + Estimate.exact(needed)
     size = flags.kv_cache_memory_bytes
     if size is None:
@@ -109,14 +111,23 @@ def _pool(flags: VllmFlags, ranks: Ledger, needed: int) -> Estimate:
     return Estimate(min(left.low, size), min(left.expected, size), min(left.high, size))
 
 
-def _refusal(case: InferenceCase, era: VllmEra, flags: VllmFlags, memory: int) -> str | None:
-    """From 0.10 on the share must be free at start, whatever the model needs of it."""
-    if era.other_programs == "subtracted" or flags.kv_cache_memory_bytes is not None:
-        return None
+def _refusal(
+    case: InferenceCase, era: VllmEra, flags: VllmFlags, memory: int, needed: int
+) -> Refusal | None:
+    """A cache size that was set is too small; or, from 0.10 on, the share is not free at start."""
+    size = flags.kv_cache_memory_bytes
+    if size is not None:
+        if needed <= size:
+            return None
+        return Refusal(
+            "kv_cache",
+            f"kv_cache_memory_bytes sets {gib(size)} and the workload needs {gib(needed)}",
+        )
     wanted, left = int(memory * utilization_of(era, flags)), memory - case.in_use_bytes
-    if left >= wanted:
+    if era.other_programs == "subtracted" or left >= wanted:
         return None
-    return (
+    return Refusal(
+        "in_use",
         f"vLLM {case.version} does not start: {gib(left)} are free and "
-        f"gpu_memory_utilization asks for {gib(wanted)}"
+        f"gpu_memory_utilization asks for {gib(wanted)}",
     )

@@ -46,6 +46,16 @@ def assumptions(case: InferenceCase, limits: Limits) -> tuple[Note, ...]:
 
 def warnings(case: InferenceCase, limits: Limits, pools: list[Pool]) -> tuple[Note, ...]:
     notes = []
+    idle = case.count - case.parallel.ranks
+    if idle:
+        notes.append(
+            Note(
+                code="accelerators_stay_idle",
+                text=f"{idle} of {case.count} accelerators are not used: tensor x pipeline x data "
+                f"is {case.parallel.ranks}.",
+                pointer="/parallel",
+            )
+        )
     per_replica = ceil_div(case.workload.concurrent_sequences, case.parallel.data)
     if per_replica > limits.sequences:
         notes.append(

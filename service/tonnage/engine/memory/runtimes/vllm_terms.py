@@ -65,6 +65,14 @@ def batch_limits(case: InferenceCase, era: VllmEra, flags: VllmFlags) -> Limits:
         )
     tier = _tier(era.batch_tiers, case)
     batched = flags.max_num_batched_tokens or tier.max_num_batched_tokens
+    whole = tier.max_num_batched_tokens is None and model_tokens <= LONG_CONTEXT_TOKENS
+    if whole and batched is not None and batched < model_tokens:
+        raise Contradiction(
+            f"vLLM {case.version} prefills {model_tokens} tokens at once; "
+            f"max_num_batched_tokens {batched} is less",
+            pointer="/runtime/flags/max_num_batched_tokens",
+            remedy=f"at least {model_tokens}",
+        )
     if batched is None and model_tokens > LONG_CONTEXT_TOKENS:
         batched = era.long_context_batched_tokens
     sequences = flags.max_num_seqs or tier.max_num_seqs
