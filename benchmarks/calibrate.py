@@ -165,7 +165,7 @@ def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) ->
     utilization = setting.flags.gpu_memory_utilization or case.era.gpu_memory_utilization
     if usable is None or case.accelerator.unified_memory:
         return None
-    weights = observed.weights_gib_per_gpu or max(weights_of_stages(case)) / GIB
+    weights = observed.weights_gib_per_gpu or max(w.expected for w in weights_of_stages(case)) / GIB
     rest = usable.expected_bytes * utilization / GIB - weights - observed.available_kv_gib_per_gpu
     if case.era.cuda_graphs == "subtracted" and not row.setup.enforce_eager:
         rest -= calibration.VLLM_GRAPH_BYTES[graph_class(case)][1] / GIB

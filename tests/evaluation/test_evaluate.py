@@ -99,7 +99,7 @@ def test_json_has_the_published_shape(inference: Evaluation) -> None:
     assert all(set(found) == metric for found in plain["metrics"].values())
     assert set(plain["outcome"]) == outcome
     assert plain["metrics"]["weights_gib_per_gpu"]["unit"] == "relative"
-    assert plain["metrics"]["weights_gib_per_gpu"]["coverage_90"] is None
+    assert plain["metrics"]["kv_tokens_given_memory"]["coverage_90"] is None
     assert plain["metrics"]["available_kv_share_of_device"]["unit"] == "share of device memory"
     assert {"vllm", "vllm since 0.9.0", "weights bf16"} <= set(plain["groups"])
     assert set(plain["groups"]["vllm"]) == {"rows", "metrics", "outcome"}

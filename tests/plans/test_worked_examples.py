@@ -365,10 +365,6 @@ def test_gpt_oss_120b_is_tight_on_one_h100(ask: Ask) -> None:
     assert any(remedy.verdict == "fits" for remedy in answer.remedies)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="60.78 GiB: the padding of the experts to multiples of 128 is not counted",
-)
 def test_the_weights_of_gpt_oss_120b_are_those_that_are_loaded(ask: Ask) -> None:
     """64.38 GiB with Triton kernels, 65.97 GiB with Marlin: within 2 % of either.
 

@@ -30,6 +30,15 @@ class BatchTier(Value, frozen=True, kw_only=True):
     max_num_seqs: Count
 
 
+class ExpertPadding(Value, frozen=True, kw_only=True):
+    """To which multiples a kernel pads experts of a weight format when it repacks them on load."""
+
+    format: ShortText
+    hidden_multiple: Count
+    intermediate_multiple: Count
+    """Of one rank's share; kernels that pad the hidden size alone are the low reading."""
+
+
 class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=True):
     since: ShortText
     gpu_memory_utilization: Fraction
@@ -47,6 +56,7 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     """Prefill is cut into chunks of this size once the context is longer than 32768 tokens."""
     other_programs: Literal["subtracted", "refused"] = "subtracted"
     """Whether memory of other programs shrinks the budget, or only has to leave it free."""
+    expert_padding: tuple[ExpertPadding, ...] = ()
     state_blocks: Count = 1
     """Blocks of a state layer that a sequence takes with prefix caching on; 1 with it off."""
     token_count_of_hybrids: Literal["per_group", "by_concurrency"]

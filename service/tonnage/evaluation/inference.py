@@ -71,8 +71,12 @@ def _score_weights(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     if setting.offloads:
         scorer.left_out["weights_gib_per_gpu"] = "weights are offloaded to system memory"
         return
-    heaviest = max(weights_of_stages(setting.case)) / GIB
-    scorer.add("weights_gib_per_gpu", observed, (heaviest, heaviest, heaviest))
+    heaviest = max(weights_of_stages(setting.case), key=lambda weights: weights.expected)
+    scorer.add(
+        "weights_gib_per_gpu",
+        observed,
+        (heaviest.low / GIB, heaviest.expected / GIB, heaviest.high / GIB),
+    )
 
 
 def _score_tokens(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:

@@ -9,6 +9,7 @@ when it repacks weights on load.
 from functools import lru_cache
 from math import ceil
 
+from tonnage.engine.feed_forward import MixtureOfExperts
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.modules import Module, Shard
 from tonnage.engine.precision import WeightEncoding
@@ -33,6 +34,36 @@ def share(parameters: int, shard: Shard, tensor: int, expert_ranks: int, kv_head
             return ceil_div(parameters, expert_ranks)
         case "replicated":
             return parameters
+
+
+def padded_share(
+    model: ModelArchitecture, expert_ranks: int, hidden_multiple: int, intermediate_multiple: int
+) -> float:
+    """By how much a kernel's padding enlarges the experts of a rank; 1.0 for none."""
+    for layer in model.layers:
+        for part in layer.feed_forward:
+            if isinstance(part, MixtureOfExperts):
+                hidden = part.expert_hidden_size or model.hidden_size
+                share = ceil_div(part.intermediate_size, expert_ranks)
+                padded = round_up(hidden, hidden_multiple) * round_up(share, intermediate_multiple)
+                return padded / (hidden * share)
+    return 1.0
+
+
+@lru_cache(maxsize=4096)
+def expert_bytes(
+    model: ModelArchitecture,
+    encoding: WeightEncoding,
+    expert_ranks: int,
+    stage: tuple[tuple[str, int], ...],
+) -> int:
+    """Bytes of the routed experts' matrices on one rank of a stage."""
+    return sum(
+        count * module_bytes(module, encoding, 1, expert_ranks)
+        for name, count in stage
+        for module in model.layer_modules[name]
+        if module.role in ("expert_gate_up", "expert_down")
+    )
 
 
 def module_bytes(module: Module, encoding: WeightEncoding, tensor: int, expert_ranks: int) -> int:

@@ -65,7 +65,7 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
         cache = cache_of_stage(case, era, flags, index)
         needed = _needed(case, limits, cache)
         entries = [
-            Entry("weights", Estimate.exact(weights), f"weights by module, {case.weights.id}"),
+            Entry("weights", weights, f"weights by module, {case.weights.id}"),
             Entry("kv_cache", Estimate.exact(needed), f"paged cache, {case.key_cache.id}"),
             Entry("activations", terms.activations, "largest of sampler and forward, calibrated"),
             Entry("runtime_overhead", terms.overhead, "outside the allocator, calibrated"),
@@ -90,14 +90,14 @@ def _needed(case: InferenceCase, limits: Limits, cache: PagedCache) -> int:
 
 
 def _reserve(
-    case: InferenceCase, flags: VllmFlags, terms: Terms, memory: int, weights: int
+    case: InferenceCase, flags: VllmFlags, terms: Terms, memory: int, weights: Estimate
 ) -> Entry:
     """What the cache may not use: beyond the utilization, or beyond a size that was set."""
     size = flags.kv_cache_memory_bytes
     if size is None:
         return Entry("reserve", terms.reserve, f"1 - gpu_memory_utilization, vLLM {case.version}")
-    held = total([terms.activations, terms.overhead, terms.graphs]).high
-    rest = memory - weights - held - case.in_use_bytes
+    held = total([weights, terms.activations, terms.overhead, terms.graphs]).high
+    rest = memory - held - case.in_use_bytes
     return Entry("reserve", Estimate.exact(max(rest - size, 0)), "beyond kv_cache_memory_bytes")
 
 

@@ -19,7 +19,7 @@ from tonnage.engine.memory.activations import (
 )
 from tonnage.engine.memory.pages import PagedCache, paged_cache
 from tonnage.engine.memory.runtimes.shared import scaled, usable
-from tonnage.engine.memory.weights import stage_weights, stages
+from tonnage.engine.memory.weights import expert_bytes, padded_share, stage_weights, stages
 from tonnage.engine.runtime import BatchTier, VllmEra
 from tonnage.engine.values import GIB, ceil_div
 
@@ -89,7 +89,7 @@ def _tier(tiers: tuple[BatchTier, ...], case: InferenceCase) -> BatchTier:
     return tiers[-1]
 
 
-def weights_of_stages(case: InferenceCase) -> list[int]:
+def weights_of_stages(case: InferenceCase) -> list[Estimate]:
     parallel = case.parallel
     expert_ranks = parallel.expert if parallel.expert > 1 else parallel.tensor
     rotary = 2 * case.model.longest_context_tokens * case.model.rotary_width
@@ -97,7 +97,31 @@ def weights_of_stages(case: InferenceCase) -> list[int]:
     amounts = stage_weights(
         case.model, case.weights.encoding, parallel.tensor, parallel.pipeline, expert_ranks
     )
-    return [amount + rotary + absorbed // parallel.pipeline for amount in amounts]
+    return [
+        Estimate.exact(amount + rotary + absorbed // parallel.pipeline)
+        + _expert_padding(case, expert_ranks, stage)
+        for stage, amount in zip(stages(case.model, parallel.pipeline), amounts, strict=True)
+    ]
+
+
+def _expert_padding(case: InferenceCase, expert_ranks: int, stage: dict[str, int]) -> Estimate:
+    """What repacking adds to the experts: gpt-oss-120b loads 64.38 or 65.97 GiB, not 60.8.
+
+    Experts that are placed whole (expert parallel) keep their width.
+    """
+    paddings = [
+        rule
+        for rule in cast(VllmEra, case.era).expert_padding
+        if rule.format == case.weights.id and case.model.experts
+    ]
+    if not paddings:
+        return ZERO
+    rule, width_ranks = paddings[0], 1 if case.parallel.expert > 1 else expert_ranks
+    experts = expert_bytes(case.model, case.weights.encoding, expert_ranks, tuple(stage.items()))
+    hidden = padded_share(case.model, width_ranks, rule.hidden_multiple, 1)
+    both = padded_share(case.model, width_ranks, rule.hidden_multiple, rule.intermediate_multiple)
+    low, high = int(experts * (hidden - 1)), int(experts * (both - 1))
+    return Estimate(low, high, high)
 
 
 def _absorbed_projections(case: InferenceCase) -> int:
