@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 from litestar import Litestar, Response
 from litestar.enums import ScopeType
 from litestar.types import Message, Scope
@@ -11,19 +12,20 @@ from litestar.types import Message, Scope
 from tonnage.database import create_pool
 from tonnage.settings import Settings
 
-from . import docs, fit, health, imports, records, releases
 from .call import Call
 from .context import Context, context_of
 from .logs import access_log, configure_logging
 from .observe import Observe
 from .operations import operation_of
 from .problems import answer_error
+from .surface import HANDLERS, document
 
 
 def create_app(settings: Settings) -> Observe:
     """The ASGI application. ``.app`` is the Litestar application inside the observing layer."""
     configure_logging(settings.log_format)
-    context = Context(settings, create_pool(settings))
+    contract = msgspec.json.encode(document())
+    context = Context(settings, create_pool(settings), contract)
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
@@ -34,12 +36,7 @@ def create_app(settings: Settings) -> Observe:
 
     inner = Litestar(
         route_handlers=[
-            fit.fit_inference,
-            *imports.HANDLERS,
-            *records.HANDLERS,
-            *releases.HANDLERS,
-            *health.HANDLERS,
-            *docs.HANDLERS,
+            *HANDLERS,
         ],
         lifespan=[lifespan],
         before_request=_need_key_to_read if settings.reads_need_key else None,

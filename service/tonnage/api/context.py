@@ -15,8 +15,9 @@ from .keys import Keyring
 
 
 class Context:
-    def __init__(self, settings: Settings, engine: AsyncEngine) -> None:
+    def __init__(self, settings: Settings, engine: AsyncEngine, contract: bytes) -> None:
         self.settings = settings
+        self.contract = contract
         self.engine = engine
         self.shelf = Shelf(engine, settings.libpq_url)
         self.keyring = Keyring(engine)

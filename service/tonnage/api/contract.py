@@ -4,12 +4,12 @@ Schemas are those that the decoders enforce, so the document can not promise wha
 """
 
 import http
-from functools import cache
 from typing import Any
 
 import msgspec
 
 from tonnage import __version__
+from tonnage.catalog.importing.requests import IMPORT_ONE_OF
 
 from .operations import Header, Operation
 from .problems import MEDIA_TYPE, Problem
@@ -28,22 +28,7 @@ DESCRIPTION = (
 )
 
 
-def operations() -> list[Operation]:
-    from . import docs, fit, health, imports, records, releases
-
-    return [
-        fit.FIT_INFERENCE,
-        *imports.OPERATIONS,
-        *records.OPERATIONS,
-        *releases.OPERATIONS,
-        *health.OPERATIONS,
-        *docs.OPERATIONS,
-    ]
-
-
-@cache
-def document() -> dict[str, Any]:
-    described = operations()
+def document(described: list[Operation]) -> dict[str, Any]:
     types = [t for op in described for t in (op.body, op.answer) if _is_schema(t)]
     queries = [op.query for op in described if op.query is not None]
     _, components = msgspec.json.schema_components(
@@ -116,8 +101,6 @@ def _parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _mend(components: dict[str, Any]) -> None:
     """Rules across fields that a struct can not say."""
-    from tonnage.catalog.importing.requests import IMPORT_ONE_OF
-
     components["ImportModelRequest"].update(IMPORT_ONE_OF)
 
 

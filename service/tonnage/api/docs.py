@@ -1,17 +1,15 @@
 """The contract and its documentation page, served without the internet."""
 
-from functools import cache
 from html import escape
 from importlib.resources import files
 
-import msgspec
 from litestar import Response, get
 from litestar.datastructures import CacheControlHeader
 from litestar.params import FromPath
 
 from .bodies import read_query
 from .call import Call
-from .contract import document
+from .context import context_of
 from .operations import Operation, handle
 from .problems import TABLE, ApiError
 from .queries import NoQuery
@@ -84,15 +82,10 @@ ASSET = Operation(
 )
 
 
-@cache
-def contract_bytes() -> bytes:
-    return msgspec.json.encode(document())
-
-
 @handle(CONTRACT)
 async def contract(request: Call) -> Response[bytes]:
     read_query(request, NoQuery)
-    return Response(contract_bytes(), media_type="application/json")
+    return Response(context_of(request).contract, media_type="application/json")
 
 
 @handle(DOCS)

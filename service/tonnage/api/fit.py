@@ -62,3 +62,7 @@ async def fit_inference(request: Call) -> Response[bytes]:
     at = read_query(request, AtRelease).release
     release = await context_of(request).shelf.at(at)
     return json_answer(answer_fit(asked, release))
+
+
+HANDLERS = [fit_inference]
+OPERATIONS = [FIT_INFERENCE]

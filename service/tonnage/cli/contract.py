@@ -30,6 +30,6 @@ def openapi(check: bool, write: bool) -> None:
 def rendered() -> str:
     import msgspec
 
-    from tonnage.api.contract import document
+    from tonnage.api.surface import document
 
     return msgspec.json.format(msgspec.json.encode(document()), indent=1).decode() + "\n"

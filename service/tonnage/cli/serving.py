@@ -1,5 +1,6 @@
 """up, serve and migrate."""
 
+import os
 import signal
 import sys
 
@@ -28,6 +29,8 @@ def up(host: str | None, port: int | None) -> None:
     from tonnage.local.up import database, prepare
 
     settings = _settings(host=host, port=port)
+    if "TONNAGE_LOG_FORMAT" not in os.environ:
+        settings = msgspec.structs.replace(settings, log_format="plain")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so the database is stopped
     opened = listen(settings.host, settings.port)
     with opened, database(settings) as ready:

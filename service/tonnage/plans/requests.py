@@ -105,3 +105,7 @@ class FitInferenceRequest(_Part, frozen=True, kw_only=True):
     formats: Formats = Formats()
     parallel: Parallelism | None = None
     """Left out: tensor parallel over all accelerators where the runtime has it."""
+
+
+def runtime_name(request: FitInferenceRequest) -> str:
+    return str(request.runtime.__struct_config__.tag)
