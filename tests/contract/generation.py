@@ -19,9 +19,9 @@ from schemathesis import AuthContext, Case, HookContext
 from schemathesis.schemas import BaseSchema
 
 from tests.contract.conftest import Target
-from tonnage.api.contract import document
 from tonnage.api.paging import Place, cursor, place_of
 from tonnage.api.problems import ApiError
+from tonnage.api.surface import document
 from tonnage.catalog.kinds import Kind, ModelRecord, RuntimeRecord
 from tonnage.catalog.release import Release
 from tonnage.catalog.seed import seed_release

@@ -12,14 +12,14 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.contract.generation import BUILT
-from tonnage.api.contract import operations
 from tonnage.api.fit import EXAMPLE as FIT
 from tonnage.api.imports import EXAMPLE as IMPORT
 from tonnage.api.operations import Example, Operation
+from tonnage.api.surface import OPERATIONS
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 SCHEMAS: dict[str, Any] = BUILT["components"]["schemas"]
-WITH_BODY = [op for op in operations() if op.body is not None]
+WITH_BODY = [op for op in OPERATIONS if op.body is not None]
 EXAMPLES = [(op, example) for op in WITH_BODY for example in op.examples]
 
 

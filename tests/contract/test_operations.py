@@ -10,10 +10,10 @@ from schemathesis.pytest._test_builder import build_operation_test
 from tests.contract.conftest import Target
 from tests.contract.generation import AnyCase, against_latest, contract_schema, is_positive
 from tests.service import Service
-from tonnage.api.contract import document, operations
+from tonnage.api.surface import OPERATIONS, document
 
 LABELS = [f"{m.upper()} {path}" for path, found in document()["paths"].items() for m in found]
-SUCCESS: dict[tuple[str, str], int] = {(op.method, op.path): op.status for op in operations()}
+SUCCESS: dict[tuple[str, str], int] = {(op.method, op.path): op.status for op in OPERATIONS}
 LEAST_SHARE = 0.2
 """Of the valid requests, answered with success: with less, a schema would hardly be tested."""
 

@@ -1,9 +1,15 @@
 """Bodies and query strings of requests, decoded strictly."""
 
-from typing import Any, TypeVar
+import functools
+from collections.abc import Hashable
+from functools import cache
+from operator import or_
+from types import NoneType
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
+from tonnage.catalog.names import nearest
 from tonnage.decoding import (
     LONGEST_ECHO,
     FieldError,
@@ -11,7 +17,6 @@ from tonnage.decoding import (
     MalformedJson,
     decode,
     escaped,
-    field_error,
 )
 
 from .call import Call
@@ -42,16 +47,37 @@ def read_query(request: Call, of: type[T]) -> T:
     """The query string as ``of``, all of whose fields may be left out. Raises ApiError."""
     if not request.scope["query_string"]:
         return of()
+    known = _parameters(cast(Hashable, of))
     given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            field = FieldError(
-                pointer=f"/{escaped(name[:LONGEST_ECHO])}", message="the parameter is given twice"
-            )
-            raise ApiError("invalid_query", field.message, errors=(field,))
-        given[name] = value
-    try:
-        return msgspec.convert(given, of, strict=False)
-    except msgspec.ValidationError as error:
-        field = field_error(str(error), of)
-        raise ApiError("invalid_query", field.message, errors=(field,)) from None
+            raise _refused(name, "the parameter is given twice")
+        if name not in known:
+            close = nearest(name, list(known), most=1)
+            hint = f". Did you mean {close[0]}?" if close else ""
+            text = f"unknown parameter {name[:LONGEST_ECHO]!r}{hint}"
+            raise _refused(name, text, close or tuple(known))
+        try:
+            given[name] = msgspec.convert(value, known[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise _refused(name, str(error)) from None
+    return of(**given)
+
+
+@cache
+def _parameters(of: Any) -> dict[str, Any]:
+    """The type of each parameter, without None: in an address ``null`` is a word like others."""
+    hints = get_type_hints(of, include_extras=True)
+    return {
+        name: functools.reduce(or_, [part for part in get_args(hint) if part is not NoneType])
+        if NoneType in get_args(hint)
+        else hint
+        for name, hint in hints.items()
+    }
+
+
+def _refused(name: str, message: str, suggestions: tuple[str, ...] = ()) -> ApiError:
+    field = FieldError(
+        pointer=f"/{escaped(name[:LONGEST_ECHO])}", message=message, suggestions=suggestions
+    )
+    return ApiError("invalid_query", message, errors=(field,))

@@ -28,6 +28,13 @@ DESCRIPTION = (
 )
 
 
+IF_NONE_MATCH = Header(
+    "If-None-Match",
+    "An ETag from before; 304 when nothing has changed since.",
+    {"type": "string"},
+)
+
+
 def document(described: list[Operation]) -> dict[str, Any]:
     types = [t for op in described for t in (op.body, op.answer) if _is_schema(t)]
     queries = [op.query for op in described if op.query is not None]
@@ -125,6 +132,7 @@ def _operation(operation: Operation, query: list[dict[str, Any]]) -> dict[str, A
         ),
         *query,
         *(_header_parameter(header) for header in operation.headers),
+        *([_header_parameter(IF_NONE_MATCH)] if operation.conditional else []),
     ]
     if parameters:
         found["parameters"] = parameters

@@ -15,9 +15,9 @@ from .problems import TABLE, ApiError
 from .queries import NoQuery
 
 ASSETS = {
-    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
-    "swagger-ui.css": "text/css; charset=utf-8",
-    "start.js": "text/javascript; charset=utf-8",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "start.js": "text/javascript",
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -76,7 +76,7 @@ ASSET = Operation(
     path_parameters={"name": {"type": "string", "enum": list(ASSETS)}},
     query=NoQuery,
     answer=str,
-    media_type="text/javascript",
+    media_type="text/*",
     problems=(400, 404),
     is_open=True,
 )

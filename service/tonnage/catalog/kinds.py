@@ -33,11 +33,12 @@ Kind = Literal[
 ]
 
 RecordId = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$")
+    str,
+    msgspec.Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$(?!\n)"),
 ]
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
 Prose = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
-Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s]+$", max_length=1000)]
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s]+$(?!\n)", max_length=1000)]
 UsDollars = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=10**15)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1000)]

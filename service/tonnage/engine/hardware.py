@@ -20,7 +20,7 @@ Stack = Literal[
 ]
 
 PerSecond = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
-Capability = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,2}\.[0-9]$")]
+Capability = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,2}\.[0-9]$(?!\n)")]
 
 
 class UsableMemory(Value, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ FormatName = Annotated[
 VersionText = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^[bv]?[0-9]{1,9}(\.[0-9]{1,9}){0,5}([.+-]?[A-Za-z0-9]{1,20}){0,4}$",
+        pattern=r"^[bv]?[0-9]{1,9}(\.[0-9]{1,9}){0,5}([.+-]?[A-Za-z0-9]{1,20}){0,4}$(?!\n)",
         max_length=60,
         description="As the runtime writes it: 0.11.0, 0.8.5.post1, b6500.",
     ),
@@ -94,8 +94,20 @@ class FitInferenceRequest(_Part, frozen=True, kw_only=True):
         msgspec.Meta(
             extra_json_schema={
                 "oneOf": [
-                    {"required": ["accelerator"], "not": {"required": ["machine"]}},
-                    {"required": ["machine"], "not": {"required": ["accelerator"]}},
+                    {
+                        "required": ["accelerator"],
+                        "properties": {
+                            "accelerator": {"not": {"type": "null"}},
+                            "machine": {"type": "null"},
+                        },
+                    },
+                    {
+                        "required": ["machine"],
+                        "properties": {
+                            "machine": {"not": {"type": "null"}},
+                            "accelerator": {"type": "null"},
+                        },
+                    },
                 ]
             }
         ),

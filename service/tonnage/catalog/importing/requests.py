@@ -10,7 +10,18 @@ from tonnage.engine.values import ParameterCount
 JsonObject = Annotated[dict[str, Any], msgspec.Meta(max_length=500_000)]
 LONGEST_HEADER = 2**26
 """Characters of base64: 48 MiB of a file."""
-IMPORT_ONE_OF: dict[str, Any] = {"oneOf": [{"required": ["config"]}, {"required": ["gguf_header"]}]}
+IMPORT_ONE_OF: dict[str, Any] = {
+    "oneOf": [
+        {
+            "required": ["config"],
+            "properties": {"config": {"type": "object"}, "gguf_header": {"type": "null"}},
+        },
+        {
+            "required": ["gguf_header"],
+            "properties": {"gguf_header": {"type": "string"}, "config": {"type": "null"}},
+        },
+    ]
+}
 """For the JSON schema of :class:`ImportModelRequest`, which msgspec can not say it of."""
 
 
