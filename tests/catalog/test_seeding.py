@@ -45,7 +45,7 @@ def test_a_newer_seed_makes_a_release_that_holds_only_what_differs(
         ),
     )
     in_transaction(seeded_url, lambda tx: publish(tx, mine, against=1, author="somebody"))
-    newer = []
+    newer: list[AnyRecord] = []
     for records in seed.records.values():
         for record in records.values():
             if record.id == "exl2-2.5bpw":

@@ -29,58 +29,11 @@ HISTORY = "/v1/catalog/history/{kind}/{id}"
 CHANGED = "$request.body#/changes/0/record"
 
 LINKS: dict[tuple[str, str, str], dict[str, Any]] = {
-    (f"{RELEASES}/latest", "get", "200"): {
-        "publish": {
-            "operationId": "publishRelease",
-            "parameters": {"header.If-Match": "$response.header.ETag"},
-        },
-    },
     (RELEASES, "post", "201"): {
-        "release": {
-            "operationId": "getRelease",
-            "parameters": {"number": "$response.body#/number"},
-        },
-        "difference": {
-            "operationId": "compareReleases",
-            "parameters": {"older": 1, "newer": "$response.body#/number"},
-        },
-        "history": {
-            "operationId": "getHistory",
-            "parameters": {"kind": f"{CHANGED}/kind", "id": f"{CHANGED}/id"},
-        },
-        "offer": {
-            "operationId": "getOffer",
-            "parameters": {"id": f"{CHANGED}/id"},
-        },
-        "next": {
-            "operationId": "publishRelease",
-            "parameters": {"header.If-Match": "$response.header.ETag"},
-        },
-    },
-    (RELEASES, "get", "200"): {
-        "release": {
-            "operationId": "getRelease",
-            "parameters": {"number": "$response.body#/items/0/number"},
-        },
-        "page": {
-            "operationId": "listReleases",
-            "parameters": {"before": "$response.body#/next"},
-        },
-    },
-    ("/v1/offers", "get", "200"): {
-        "page": {
-            "operationId": "listOffers",
-            "parameters": {"after": "$response.body#/next"},
-        },
-    },
-    ("/v1/offers/{id}", "get", "200"): {
-        "history": {
-            "operationId": "getHistory",
-            "parameters": {"kind": "offers", "id": "$response.body#/id"},
-        },
+        "offer": {"operationId": "getOffer", "parameters": {"id": f"{CHANGED}/id"}},
     },
 }
-"""What the names of fields do not give away; those that they do are inferred."""
+"""Beside those of the contract: the changes made here are offers."""
 
 
 READING = ["/v1/offers", "/v1/offers/{id}", HISTORY]

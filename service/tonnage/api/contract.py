@@ -28,6 +28,12 @@ DESCRIPTION = (
 )
 
 
+ETAG = Header("ETag", "For If-None-Match.", {"type": "string"})
+PROBLEM_HEADERS = {
+    401: Header("WWW-Authenticate", "How to authenticate.", {"type": "string"}),
+    405: Header("Allow", "The methods that there are.", {"type": "string"}),
+    503: Header("Retry-After", "Seconds to wait.", {"type": "string"}),
+}
 IF_NONE_MATCH = Header(
     "If-None-Match",
     "An ETag from before; 304 when nothing has changed since.",
@@ -189,15 +195,17 @@ def _responses(operation: Operation) -> dict[str, Any]:
     }
     headers = [*operation.answer_headers]
     if operation.conditional:
-        headers.append(Header("ETag", "For If-None-Match.", {"type": "string"}))
+        headers.append(ETAG)
     if headers:
-        answer["headers"] = {
-            header.name: {"description": header.description, "schema": header.schema}
-            for header in headers
+        answer["headers"] = _headers(headers)
+    if operation.links:
+        answer["links"] = {
+            link.name: {"operationId": link.operation, "parameters": link.parameters}
+            for link in operation.links
         }
     found = {str(operation.status): answer}
     if operation.conditional:
-        found["304"] = {"description": "Not Modified"}
+        found["304"] = {"description": "Not Modified", "headers": _headers([ETAG])}
     problems = {*operation.problems, 408, 500}
     if not operation.is_open:
         problems |= {401}
@@ -206,4 +214,13 @@ def _responses(operation: Operation) -> dict[str, Any]:
             "description": http.HTTPStatus(status).phrase,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
+        if status in PROBLEM_HEADERS:
+            found[str(status)]["headers"] = _headers([PROBLEM_HEADERS[status]])
     return found
+
+
+def _headers(headers: list[Header]) -> dict[str, Any]:
+    return {
+        header.name: {"description": header.description, "schema": header.schema}
+        for header in headers
+    }

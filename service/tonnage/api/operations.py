@@ -27,6 +27,14 @@ class Example(msgspec.Struct, frozen=True):
     value: dict[str, Any]
 
 
+class Link(msgspec.Struct, frozen=True):
+    """What can be asked next with what an answer says (OpenAPI links)."""
+
+    name: str
+    operation: str
+    parameters: dict[str, Any]
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """``answer`` and ``body`` are msgspec types, ``query`` a struct of parameters."""
 
@@ -45,6 +53,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any = None
     media_type: str = "application/json"
     answer_headers: tuple[Header, ...] = ()
+    links: tuple[Link, ...] = ()
     problems: tuple[int, ...] = ()
     scope: Scope | None = None
     conditional: bool = False

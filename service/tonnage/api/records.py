@@ -17,7 +17,7 @@ from tonnage.decoding import FieldError
 from .bodies import read_query
 from .call import Call
 from .context import context_of
-from .operations import Operation, handle, json_answer
+from .operations import Header, Link, Operation, handle, json_answer
 from .paging import Page, Place, cursor, place_of
 from .preconditions import etag, is_unchanged, not_modified
 from .problems import ApiError
@@ -60,6 +60,8 @@ def list_operation(kind: Kind) -> Operation:
         summary=f"List or search {kind.replace('-', ' ')}",
         query=LISTS[kind],
         answer=_page_of(kind),
+        answer_headers=(Header("Link", 'The next page, rel="next".', {"type": "string"}),),
+        links=(Link("page", f"list{_title(kind)}", {"after": "$response.body#/next"}),),
         problems=(400, 404, 503),
         conditional=True,
     )
@@ -75,6 +77,7 @@ def get_operation(kind: Kind) -> Operation:
         path_parameters={"id": _ID},
         query=AtRelease,
         answer=RECORD_TYPES[kind],
+        links=(Link("history", "getHistory", {"kind": kind, "id": "$response.body#/id"}),),
         problems=(400, 404, 503),
         conditional=True,
     )

@@ -1,6 +1,7 @@
 """Releases of the catalog: list, read, compare, publish."""
 
 import contextlib
+import re
 from typing import Any
 
 import msgspec
@@ -15,13 +16,15 @@ from tonnage.database import AWAY
 from .bodies import read_json, read_query
 from .call import Call
 from .context import context_of
-from .operations import Example, Header, Operation, handle, json_answer
+from .operations import Example, Header, Link, Operation, handle, json_answer
 from .preconditions import etag, expected_release, is_unchanged, not_modified
 from .problems import ApiError
 from .queries import NoQuery, ReleasesQuery
 
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 10**9}
 LONGEST_KEY = 200
+_KEY = re.compile(r"[!-~]{1,200}")
+CHANGED = "$request.body#/changes/0/record"
 
 
 class Releases(msgspec.Struct, frozen=True):
@@ -39,6 +42,10 @@ LIST = Operation(
     summary="List releases, newest first",
     query=ReleasesQuery,
     answer=Releases,
+    links=(
+        Link("release", "getRelease", {"number": "$response.body#/items/0/number"}),
+        Link("page", "listReleases", {"before": "$response.body#/next"}),
+    ),
     problems=(400, 503),
 )
 LATEST = Operation(
@@ -49,6 +56,7 @@ LATEST = Operation(
     summary="The newest release; its ETag is what If-Match wants",
     query=NoQuery,
     answer=ReleaseInfo,
+    links=(Link("publish", "publishRelease", {"header.If-Match": "$response.header.ETag"}),),
     problems=(400, 404, 503),
     conditional=True,
 )
@@ -122,6 +130,12 @@ PUBLISH = Operation(
         Header("Location", "The release's address.", {"type": "string"}),
         Header("ETag", "The release's number, for If-Match.", {"type": "string"}),
     ),
+    links=(
+        Link("release", "getRelease", {"number": "$response.body#/number"}),
+        Link("difference", "compareReleases", {"older": "1", "newer": "$response.body#/number"}),
+        Link("history", "getHistory", {"kind": f"{CHANGED}/kind", "id": f"{CHANGED}/id"}),
+        Link("next", "publishRelease", {"header.If-Match": "$response.header.ETag"}),
+    ),
     problems=(400, 401, 403, 409, 412, 413, 415, 422, 428, 503),
     scope="catalog:write",
 )
@@ -179,11 +193,9 @@ async def published(request: Call) -> Response[bytes]:
     principal = await context.keyring.principal(request, "catalog:write")
     read_query(request, NoQuery)
     key = request.headers.get("idempotency-key")
-    if key is not None and not (
-        0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()
-    ):
+    if key is not None and not _KEY.fullmatch(key):
         raise ApiError(
-            "invalid_header", f"Idempotency-Key is 1 to {LONGEST_KEY} printable ASCII characters"
+            "invalid_header", f"Idempotency-Key is 1 to {LONGEST_KEY} visible ASCII characters"
         )
     against = expected_release(request)
     change_set = await read_json(request, ChangeSet)

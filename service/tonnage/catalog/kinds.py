@@ -38,7 +38,7 @@ RecordId = Annotated[
 ]
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
 Prose = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
-Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s]+$(?!\n)", max_length=1000)]
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[!-~]+$(?!\n)", max_length=1000)]
 UsDollars = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=10**15)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1000)]

@@ -41,7 +41,9 @@ class ImportModelRequest(
     vendor: Line | None = None
     """The owner in the id if left out."""
     licence: Line | None = None
-    released: Annotated[str, msgspec.Meta(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
+    released: (
+        Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$(?!\n)")] | None
+    ) = None
     """A year, a month or a day: 2026, 2026-08, 2026-08-22."""
     config: JsonObject | None = None
     """A Hugging Face config.json, as it is."""
