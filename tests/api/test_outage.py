@@ -42,7 +42,11 @@ def test_no_estimate_fails_while_the_database_is_killed_and_comes_back(
     own_server: Server, fragile: Service
 ) -> None:
     key = key_for(fragile.settings, "tests")
-    write = {"Authorization": f"Bearer {key}", "If-Match": '"1"'}
+    write = {
+        "Authorization": f"Bearer {key}",
+        "If-Match": '"1"',
+        "Idempotency-Key": "once",  # an answer may be lost although the release was made
+    }
     statuses: list[int] = []
     stop = threading.Event()
 

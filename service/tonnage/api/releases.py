@@ -1,6 +1,5 @@
 """Releases of the catalog: list, read, compare, publish."""
 
-import contextlib
 import re
 from typing import Any
 
@@ -11,7 +10,6 @@ from litestar.params import FromPath
 from tonnage.catalog.changes import ChangeSet
 from tonnage.catalog.differences import Difference, difference_between
 from tonnage.catalog.store import ReleaseInfo, latest_number, list_releases, publish, release_info
-from tonnage.database import AWAY
 
 from .bodies import read_json, read_query
 from .call import Call
@@ -188,7 +186,7 @@ async def difference(request: Call, older: FromPath[str], newer: FromPath[str]) 
 
 
 @handle(PUBLISH)
-async def published(request: Call) -> Response[bytes]:
+async def publish_release(request: Call) -> Response[bytes]:
     context = context_of(request)
     principal = await context.keyring.principal(request, "catalog:write")
     read_query(request, NoQuery)
@@ -200,15 +198,16 @@ async def published(request: Call) -> Response[bytes]:
     against = expected_release(request)
     change_set = await read_json(request, ChangeSet)
     async with context.transaction() as connection:
-        info = await publish(
+        published = await publish(
             connection,
             change_set,
             against=against,
             author=principal.name,
             idempotency_key=key and f"{principal.name}:{key}",
         )
-    with contextlib.suppress(*AWAY):  # it is published; a lost connection only delays this worker
-        await context.shelf.refresh()
+    if published.release is not None:
+        context.shelf.adopt(published.release)
+    info = published.info
     return json_answer(
         info,
         status=201,
@@ -219,5 +218,5 @@ async def published(request: Call) -> Response[bytes]:
     )
 
 
-HANDLERS = [listed, latest, one, difference, published]
+HANDLERS = [listed, latest, one, difference, publish_release]
 OPERATIONS = [LIST, LATEST, GET, DIFF, PUBLISH]

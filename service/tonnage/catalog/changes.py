@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage.canonical import canonical
 
+from .digests import record_digest
 from .errors import UnsoundChange
 from .kinds import AnyRecord, Kind, RecordId
 from .references import users_of
@@ -45,6 +46,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def applied(base: Release, change_set: ChangeSet) -> Release:
     """The release that follows ``base``. Raises UnsoundChange with every finding."""
     records = {kind: dict(found) for kind, found in base.records.items()}
+    digests = dict(base.record_digests)
     findings: list[tuple[str, str]] = []
     seen: set[tuple[str, str]] = set()
     for index, change in enumerate(change_set.changes):
@@ -60,11 +62,15 @@ def applied(base: Release, change_set: ChangeSet) -> Release:
                     (f"{pointer}/id", f"{kind} {record_id} is not in release {base.number}")
                 )
             records[kind].pop(record_id, None)
+            digests.pop((kind, record_id), None)
             continue
-        if held is not None and canonical(held) == canonical(change.record):
+        digest = record_digest(change.record)
+        if held is not None and digests[kind, record_id] == digest:
             findings.append((f"{pointer}/record", f"{kind} {record_id} is already so"))
         records[kind][record_id] = change.record
-    following = Release(base.number + 1, (r for found in records.values() for r in found.values()))
+        digests[kind, record_id] = digest
+    every = (record for found in records.values() for record in found.values())
+    following = Release(base.number + 1, every, record_digests=digests)
     findings += _review(following, change_set.changes)
     if findings:
         raise UnsoundChange(findings)
@@ -90,20 +96,3 @@ def _review(release: Release, changes: Iterable[Change]) -> list[tuple[str, str]
                 text = f"{change.kind} {change.id} is named by {', '.join(users[:3])}{more}"
                 findings.append((f"/changes/{index}/id", text))
     return findings
-
-
-def difference(older: Release, newer: Release, message: str) -> ChangeSet | None:
-    """The change set that leads from one state to another; None where they are the same."""
-    changes: list[Change] = []
-    for kind, records in newer.records.items():
-        held = older.records[kind]
-        changes += [
-            Put(record)
-            for record_id, record in records.items()
-            if record_id not in held or canonical(held[record_id]) != canonical(record)
-        ]
-    for kind, records in older.records.items():
-        changes += [
-            Retire(kind, record_id) for record_id in records if record_id not in newer.records[kind]
-        ]
-    return ChangeSet(message, tuple(changes)) if changes else None

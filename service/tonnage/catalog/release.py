@@ -13,7 +13,7 @@ import msgspec
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.runtime import Runtime
 
-from .digests import record_digest, release_digest
+from .digests import Identity, record_digest, release_digest
 from .errors import UnknownRecord
 from .kinds import RECORD_TYPES, AcceleratorRecord, AnyRecord, Kind, RuntimeRecord
 from .names import is_run_of, nearest, normal
@@ -28,7 +28,14 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 class Release:
-    def __init__(self, number: int, records: Iterable[AnyRecord], digest: str | None = None):
+    def __init__(
+        self,
+        number: int,
+        records: Iterable[AnyRecord],
+        digest: str | None = None,
+        record_digests: dict[Identity, str] | None = None,
+    ) -> None:
+        """Digests that are known already need not be computed again."""
         self.number = number
         self.records: dict[Kind, dict[str, AnyRecord]] = {kind: {} for kind in RECORD_TYPES}
         for record in records:
@@ -36,19 +43,24 @@ class Release:
         for kind, found in self.records.items():
             self.records[kind] = dict(sorted(found.items()))
         self._digest = digest
+        self._record_digests = record_digests
         self._ambiguous: dict[tuple[Kind, str], Resolved] = {}
         self._accelerators: dict[str, Accelerator] = {}
         self._runtimes: dict[str, Runtime] = {}
 
     @cached_property
     def digest(self) -> str:
-        if self._digest is not None:
-            return self._digest
-        return release_digest(
-            ((kind, record_id), record_digest(record))
+        return self._digest or release_digest(self.record_digests.items())
+
+    @cached_property
+    def record_digests(self) -> dict[Identity, str]:
+        if self._record_digests is not None:
+            return self._record_digests
+        return {
+            (kind, record_id): record_digest(record)
             for kind, records in self.records.items()
             for record_id, record in records.items()
-        )
+        }
 
     @cached_property
     def _names(self) -> dict[Kind, dict[str, str]]:

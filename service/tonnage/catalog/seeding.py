@@ -24,7 +24,7 @@ async def load_seed(tx: AsyncConnection) -> ReleaseInfo | None:
     if not changes:
         return None
     change_set = ChangeSet(MESSAGE, tuple(changes))
-    return await publish(tx, change_set, against=latest, author=AUTHOR)
+    return (await publish(tx, change_set, against=latest, author=AUTHOR)).info
 
 
 async def _changes(tx: AsyncConnection, seed: list[AnyRecord]) -> list[Change]:

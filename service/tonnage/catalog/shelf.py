@@ -64,15 +64,20 @@ class Shelf:
             self._older.popitem(last=False)
         return found
 
+    def adopt(self, release: Release) -> None:
+        """Hold a release that this worker has just published."""
+        if self._latest is None or release.number > self._latest.number:
+            previous, self._latest = self._latest, release
+            if previous is not None:
+                self._older[previous.number] = previous
+
     async def refresh(self) -> None:
         """Load the latest release if it is newer than the one held."""
         async with self._engine.connect() as connection:
             number = await latest_number(connection)
             if number and (self._latest is None or number != self._latest.number):
                 loaded = await read_release(connection, number)
-                previous, self._latest = self._latest, loaded
-                if previous is not None:
-                    self._older[previous.number] = previous
+                self.adopt(loaded)
                 log.info("catalog release loaded", release=number, digest=loaded.digest)
 
     async def follow(self) -> None:

@@ -3,8 +3,9 @@
 Every function takes a connection whose transaction the caller opens and commits.
 """
 
+import asyncio
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -31,6 +32,13 @@ class ReleaseInfo(msgspec.Struct, frozen=True, kw_only=True):
     author: str
     message: str
     published_at: datetime
+
+
+class Published(NamedTuple):
+    """``release`` is None where the same request had published it before."""
+
+    info: ReleaseInfo
+    release: Release | None
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +88,15 @@ async def read_release(tx: AsyncConnection, number: int) -> Release:
         records.c.released_in <= number,
         sa.or_(records.c.retired_in.is_(None), records.c.retired_in > number),
     )
-    rows = await tx.execute(sa.select(sa.cast(records.c.body, sa.Text)).where(holds))
-    return Release(number, (_decoder.decode(body) for (body,) in rows), info.digest)
+    rows = (
+        await tx.execute(sa.select(sa.cast(records.c.body, sa.Text), records.c.digest).where(holds))
+    ).all()
+    found = [_decoder.decode(body) for body, _ in rows]
+    digests = {
+        (str(kind_of(record)), record.id): digest
+        for record, (_, digest) in zip(found, rows, strict=True)
+    }
+    return Release(number, found, info.digest, digests)
 
 
 async def history(tx: AsyncConnection, kind: Kind, record_id: str) -> list[Version]:
@@ -114,7 +129,7 @@ async def publish(
     against: int,
     author: str,
     idempotency_key: str | None = None,
-) -> ReleaseInfo:
+) -> Published:
     """Make the change set the next release, or raise and leave nothing.
 
     Raises StaleRelease where another release came first, UnsoundChange with the findings, ReusedKey
@@ -125,12 +140,13 @@ async def publish(
     if idempotency_key is not None:
         done = await _published_under(tx, idempotency_key, change_set.digest)
         if done is not None:
-            return done
+            return Published(done, None)
     latest = await latest_number(tx)
     if latest != against:
         raise StaleRelease(against, latest)
     base = await read_release(tx, latest) if latest else Release(0, ())
-    following = applied(base, change_set)
+    # Thousands of records are reviewed and hashed, while other requests want to be answered.
+    following = await asyncio.to_thread(applied, base, change_set)
     await tx.execute(
         releases.insert().values(
             number=following.number,
@@ -143,7 +159,7 @@ async def publish(
     )
     await _write(tx, change_set, following.number)
     await tx.execute(sa.select(sa.func.pg_notify(CHANNEL, str(following.number))))
-    return await release_info(tx, following.number)
+    return Published(await release_info(tx, following.number), following)
 
 
 async def _published_under(tx: AsyncConnection, key: str, digest: str) -> ReleaseInfo | None:

@@ -112,7 +112,8 @@ def publish(file: Any, against: int, author: str) -> None:
 
     change_set = decode(file.read(), ChangeSet)
     try:
-        _show(in_transaction(lambda tx: published(tx, change_set, against=against, author=author)))
+        made = in_transaction(lambda tx: published(tx, change_set, against=against, author=author))
+        _show(made.info)
     except UnsoundChange as unsound:
         fail("; ".join(f"{pointer}: {finding}" for pointer, finding in unsound.findings))
 
