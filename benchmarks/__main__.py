@@ -9,7 +9,10 @@ import itertools
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -77,13 +80,21 @@ def _targets() -> Iterator[tuple[str, Any, list[bytes]]]:
         yield "(a) an empty Litestar JSON handler", ("GET", port, "/"), [b""]
     with running(ECHO, {}) as port:
         yield "(b) Litestar decodes and encodes the body", ("POST", port, "/"), FITTING
-    with database(Settings.read(), durable=False) as settings:
+    with _scratch() as scratch, database(scratch, durable=False) as settings:
         prepare(settings)
         environment = {"DATABASE_URL": settings.sqlalchemy_url, "TONNAGE_LOG_FORMAT": "json"}
         with running(SERVICE, environment) as port:
             address = ("POST", port, "/v1/fit/inference")
             yield "POST /v1/fit/inference, fits", address, FITTING
             yield "POST /v1/fit/inference, with remedies", address, NOT_FITTING
+
+
+@contextmanager
+def _scratch() -> Iterator[Settings]:
+    """A database for this run alone, in a folder that PostgreSQL's account can enter."""
+    with tempfile.TemporaryDirectory(prefix="tonnage-bench-") as folder:
+        Path(folder).chmod(0o711)
+        yield msgspec.structs.replace(Settings.read(), data_directory=folder)
 
 
 def _verdict(found: dict[str, tuple[Figures, Figures]]) -> int:

@@ -5,8 +5,10 @@ in JSON would be kept; here it is left out by value. A field that is added later
 leaves the bytes of older values as they were.
 """
 
+from collections.abc import Hashable
 from functools import cache
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -25,6 +27,7 @@ class _Shape(NamedTuple):
 
 
 _REQUIRED = object()
+_BUILTIN = frozenset({str, int, float, bool, NoneType})
 
 
 @cache
@@ -48,13 +51,16 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 def plain(value: Any) -> Any:
     """Builtins, without what is left at its default."""
+    kind = type(value)
+    if kind in _BUILTIN:
+        return value
     if isinstance(value, msgspec.Struct):
-        shape = _shape(type(value))
-        found = {} if shape.tag is None else {shape.tag[0]: shape.tag[1]}
-        for name, key, default in shape.fields:
+        tag, fields = _shape(cast(Hashable, kind))
+        found = {} if tag is None else {tag[0]: tag[1]}
+        for name, key, default in fields:
             held = getattr(value, name)
             if held is not default and held != default:
-                found[key] = plain(held)
+                found[key] = held if type(held) in _BUILTIN else plain(held)
         return found
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]

@@ -1,13 +1,10 @@
 """The application, put together."""
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
 from litestar import Litestar, Response
-from litestar.enums import ScopeType
-from litestar.types import Message, Scope
 
 from tonnage.database import create_pool
 from tonnage.settings import Settings
@@ -40,7 +37,6 @@ def create_app(settings: Settings) -> Observe:
         ],
         lifespan=[lifespan],
         before_request=_need_key_to_read if settings.reads_need_key else None,
-        before_send=[allow_every_method],
         exception_handlers={Exception: answer_error},
         request_max_body_size=settings.largest_body_bytes,
         openapi_config=None,
@@ -54,24 +50,3 @@ async def _need_key_to_read(request: Call) -> Response[bytes] | None:
     if operation is not None and not operation.is_open and operation.scope is None:
         await context_of(request).keyring.principal(request, None)
     return None
-
-
-async def allow_every_method(message: Message, scope: Scope) -> None:
-    """Litestar 2 lists one handler's methods on OPTIONS (its issue 4169); list the path's."""
-    if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS":
-        return
-    if message["type"] != "http.response.start" or message["status"] != 204:
-        return
-    template = scope["path_template"]
-    found = scope["litestar_app"].route_handler_method_map
-    for path, methods in found.items():
-        if _template(path) == template:
-            allow = ", ".join(sorted(methods))
-            message["headers"] = [
-                *((k, v) for k, v in message["headers"] if k != b"allow"),
-                (b"allow", allow.encode()),
-            ]
-
-
-def _template(path: str) -> str:
-    return re.sub(r":\w+\}", "}", path)

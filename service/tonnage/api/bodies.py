@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 async def read_json(request: Call, of: type[T]) -> T:
     """The body as ``of``. Raises ApiError: 400 or 415; Litestar raises 413."""
-    media_type = request.content_type[0]
+    given = request.headers.get("content-type", "")
+    media_type = given.partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise ApiError(
             "unsupported_media_type",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from litestar import Response
+from litestar.response.base import ASGIResponse
 
 from tonnage.plans.answers import FitInferenceAnswer
 from tonnage.plans.fit import answer_fit
@@ -11,7 +11,7 @@ from tonnage.plans.requests import FitInferenceRequest
 from .bodies import read_json, read_query
 from .call import Call
 from .context import context_of
-from .operations import Example, Operation, handle, json_answer
+from .operations import Example, Operation, answered, handle
 from .queries import AtRelease
 
 EXAMPLE: dict[str, Any] = {
@@ -57,11 +57,11 @@ FIT_INFERENCE = Operation(
 
 
 @handle(FIT_INFERENCE)
-async def fit_inference(request: Call) -> Response[bytes]:
+async def fit_inference(request: Call) -> ASGIResponse:
     asked = await read_json(request, FitInferenceRequest)
     at = read_query(request, AtRelease).release
     release = await context_of(request).shelf.at(at)
-    return json_answer(answer_fit(asked, release))
+    return answered(answer_fit(asked, release))
 
 
 HANDLERS = [fit_inference]

@@ -4,11 +4,11 @@ It is one because each layer costs every request; it looks at no body.
 """
 
 import asyncio
+import os
 import re
 import time
 import traceback
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import structlog
@@ -28,6 +28,7 @@ SECONDS = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 _ACCEPTABLE_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
+_TYPED = re.compile(r":\w+\}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 log = structlog.get_logger("tonnage.api")
@@ -55,8 +56,11 @@ class Observe:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                headers = message["headers"]
+                if scope["method"] == "OPTIONS" and status == 204:
+                    headers = _allowing(self.app, scope["path_template"], headers)
                 message["headers"] = [
-                    *message["headers"],
+                    *headers,
                     (b"x-request-id", request_id.encode()),
                     (b"x-content-type-options", b"nosniff"),
                 ]
@@ -94,7 +98,7 @@ def _request_id(scope: HTTPScope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _ACCEPTABLE_ID.match(value):
             return value.decode()
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 async def _send_timeout(seconds: float, request_id: str, send: Send) -> None:
@@ -107,6 +111,18 @@ async def _send_timeout(seconds: float, request_id: str, send: Send) -> None:
         }
     )
     await send({"type": "http.response.body", "body": answer.content or b"", "more_body": False})
+
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def _allowing(app: Litestar, template: str, headers: Headers) -> Headers:
+    """Litestar 2 lists one handler's methods on OPTIONS (its issue 4169); list the path's."""
+    for path, methods in app.route_handler_method_map.items():
+        if _TYPED.sub("}", path) == template:
+            allow = ", ".join(sorted(methods)).encode()
+            return [*((k, v) for k, v in headers if k != b"allow"), (b"allow", allow)]
+    return headers
 
 
 def _operation(scope: HTTPScope) -> str:

@@ -7,11 +7,12 @@ from typing import Any, Literal
 import msgspec
 from litestar import HttpMethod, Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
 
 from .call import Call
 
 Scope = Literal["catalog:write"]
-Handler = Callable[..., Awaitable[Response[bytes]]]
+Handler = Callable[..., Awaitable[Response[bytes]] | Awaitable[ASGIResponse]]
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -94,6 +95,11 @@ def operation_of(request: Call) -> Operation | None:
     handler = request.scope.get("route_handler")
     found: Operation | None = handler.opt.get("operation")
     return found
+
+
+def answered(value: Any) -> ASGIResponse:
+    """A 200 with JSON, by the shortest way: for the operation that is asked most."""
+    return ASGIResponse(body=msgspec.json.encode(value), media_type="application/json")
 
 
 def json_answer(

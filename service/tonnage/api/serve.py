@@ -1,5 +1,6 @@
 """Running the application under uvicorn: one process, a clear word when the port is taken."""
 
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -22,6 +23,13 @@ class _Server(uvicorn.Server):
 
     uvicorn's own raises the signal once more after the shutdown, which would end the process there.
     """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """The catalog's thousands of objects stay: the collector need not walk them every time."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -24,9 +24,14 @@ ShortText = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Value(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    cache_hash=True,
 ):
-    """A frozen, hashable value that refuses fields it does not know."""
+    """A frozen value that refuses fields it does not know; its hash, a cache's key, is kept."""
 
 
 def ceil_div(amount: int, parts: int) -> int:

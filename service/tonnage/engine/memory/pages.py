@@ -5,7 +5,7 @@ groups of equal size, every group's block has the same number of bytes, and one 
 serves all groups. A model whose layers all keep the whole context is one group.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Group(msgspec.Struct, frozen=True):
         return min(ceil_div(live, self.block_tokens) + 1, whole + 1)
 
 
-class PagedCache(msgspec.Struct, frozen=True):
+class PagedCache(msgspec.Struct, frozen=True, dict=True):
     """One rank's cache layout. ``block_bytes`` is a block over all the layers of one group."""
 
     block_bytes: int
@@ -47,30 +47,41 @@ class PagedCache(msgspec.Struct, frozen=True):
     token_bytes: int
     """What one more token of a long sequence costs, windows and states being full."""
 
-    @property
+    @cached_property
     def group_count(self) -> int:
         return sum(group.copies for group in self.groups)
 
-    @property
+    @cached_property
     def block_tokens(self) -> int:
         """The smallest block of any layer with tokens, by which vLLM prints its token count."""
         return min((g.block_tokens for g in self.groups if not g.is_state), default=1)
 
+    @cached_property
+    def _growing(self) -> Group | None:
+        """The one group that grows with every token, where there is one."""
+        growing = [g for g in self.groups if not g.is_state and g.window_tokens is None]
+        return growing[0] if len(growing) == 1 else None
+
+    @cached_property
+    def _widest_window(self) -> int:
+        return max((g.window_tokens or 0 for g in self.groups), default=0)
+
     def blocks(self, tokens: int, batched_tokens: int) -> int:
         """Blocks that one sequence of so many tokens needs over all groups."""
-        return sum(group.copies * group.blocks(tokens, batched_tokens) for group in self.groups)
+        found = 0
+        for group in self.groups:
+            found += group.copies * group.blocks(tokens, batched_tokens)
+        return found
 
     def longest(self, blocks: int, batched_tokens: int, limit: int) -> int:
         """The longest sequence that so many blocks hold, up to ``limit`` tokens; 0 for none."""
-        growing = [g for g in self.groups if not g.is_state and g.window_tokens is None]
-        if len(growing) == 1:
-            full, windows = growing[0], [g.window_tokens for g in self.groups if g.window_tokens]
-            saturated = max(windows, default=0) + batched_tokens if windows else 0
-            others = sum(
-                group.copies * group.blocks(saturated, batched_tokens)
-                for group in self.groups
-                if group is not full
-            )
+        full, window = self._growing, self._widest_window
+        if full is not None:
+            saturated = window + batched_tokens if window else 0
+            others = 0
+            if len(self.groups) > 1:
+                whole = full.copies * full.blocks(saturated, batched_tokens)
+                others = self.blocks(saturated, batched_tokens) - whole
             found = (blocks - others) // full.copies * full.block_tokens
             if found >= saturated:
                 return max(min(found, limit), 0)

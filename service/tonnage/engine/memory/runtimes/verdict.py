@@ -6,7 +6,8 @@ _WORST_FIRST: tuple[Verdict, ...] = ("does_not_fit", "tight", "fits")
 
 
 def worst(ledgers: list[Ledger]) -> Verdict:
-    return min((ranks.verdict for ranks in ledgers), key=_WORST_FIRST.index)
+    found = {ranks.verdict for ranks in ledgers}
+    return next(verdict for verdict in _WORST_FIRST if verdict in found)
 
 
 def bound_by(ledgers: list[Ledger]) -> Component:
