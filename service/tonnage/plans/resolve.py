@@ -110,8 +110,8 @@ def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> t
         notes.append(
             Note(
                 code="version_is_newer_than_facts",
-                text=f"The catalog describes {runtime.name} up to {newest}; {version} is taken "
-                "to account alike.",
+                text=f"The catalog describes {runtime.name} up to {newest}; {version} "
+                "is counted in the same way.",
                 pointer="/runtime/version",
             )
         )
