@@ -19,7 +19,9 @@ from tonnage.settings import Settings
 
 @pytest.fixture
 def own_server(server_home: Path) -> Iterator[Server]:
-    with running(server_home / "data", durable=False) as server:
+    # Durable, as `make run` starts it: with asynchronous commits a kill loses the last of them,
+    # and among those the key that the tests write with.
+    with running(server_home / "data", durable=True) as server:
         yield server
 
 
