@@ -27,8 +27,7 @@ T = TypeVar("T")
 
 async def read_json(request: Call, of: type[T]) -> T:
     """The body as ``of``. Raises ApiError: 400 or 415; Litestar raises 413."""
-    given = request.headers.get("content-type", "")
-    media_type = given.partition(";")[0].strip().lower()
+    media_type = _media_type(request)
     if media_type != "application/json":
         raise ApiError(
             "unsupported_media_type",
@@ -42,6 +41,14 @@ async def read_json(request: Call, of: type[T]) -> T:
         raise ApiError("invalid_field", str(error), errors=(error.field,)) from None
     except MalformedJson as error:
         raise ApiError("malformed_json", f"the body is not JSON: {error}") from None
+
+
+def _media_type(request: Call) -> str:
+    """Without parameters; read from the scope, since building Litestar's headers costs 6 µs."""
+    for name, value in request.scope["headers"]:
+        if name == b"content-type":
+            return value.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
 
 
 def read_query(request: Call, of: type[T]) -> T:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp
 
 from tonnage.plans.answers import FitInferenceAnswer
 from tonnage.plans.fit import answer_fit
@@ -57,7 +57,7 @@ FIT_INFERENCE = Operation(
 
 
 @handle(FIT_INFERENCE)
-async def fit_inference(request: Call) -> ASGIResponse:
+async def fit_inference(request: Call) -> ASGIApp:
     asked = await read_json(request, FitInferenceRequest)
     at = read_query(request, AtRelease).release
     release = await context_of(request).shelf.at(at)
