@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from .estimate import Estimate, total
+from .estimate import ZERO, Estimate, total
 
 Verdict = Literal["fits", "tight", "does_not_fit"]
 Component = Literal[
@@ -62,7 +62,7 @@ def ledger(
     refusal: Refusal | None = None,
 ) -> Ledger:
     """A ledger of the entries that hold anything; what they leave is free (or missing)."""
-    held = tuple(entry for entry in entries if entry.bytes != Estimate(0, 0, 0))
+    held = tuple(entry for entry in entries if entry.bytes != ZERO)
     free = Estimate.exact(usable) - total([entry.bytes for entry in held])
     return Ledger(accelerators, usable, held, free, refusal)
 

@@ -44,8 +44,9 @@ ZERO = Estimate(0, 0, 0)
 
 
 def total(parts: "list[Estimate] | tuple[Estimate, ...]") -> Estimate:
-    return Estimate(
-        sum(part.low for part in parts),
-        sum(part.expected for part in parts),
-        sum(part.high for part in parts),
-    )
+    low = expected = high = 0
+    for part in parts:
+        low += part.low
+        expected += part.expected
+        high += part.high
+    return Estimate(low, expected, high)

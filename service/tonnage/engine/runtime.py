@@ -143,5 +143,11 @@ class Runtime(Value, frozen=True, kw_only=True, dict=True, cache_hash=True):
     def era(self, version: str) -> Era | None:
         """The rules that hold for a version; None for one older than the first era."""
         wanted = parse_version(version)
-        holding = [era for era in self.eras if parse_version(era.since) <= wanted]
-        return holding[-1] if holding else None
+        for since, era in self._newest_first:
+            if since <= wanted:
+                return era
+        return None
+
+    @cached_property
+    def _newest_first(self) -> list[tuple[tuple[int, ...], Era]]:
+        return [(parse_version(era.since), era) for era in reversed(self.eras)]
