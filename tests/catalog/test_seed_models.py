@@ -24,6 +24,7 @@ FORMATS = {
     "awq",
     "gptq",
     "w4a16",
+    "w4a16-experts",
     "int8-w8a8",
     "bnb-nf4",
     "bnb-int8",

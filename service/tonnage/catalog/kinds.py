@@ -92,6 +92,9 @@ class ModelRecord(Record, tag="models", tag_field="kind", frozen=True, kw_only=T
     """None for models that are listed and that the engine cannot price yet; the note says why."""
     checkpoint_format: RecordId
     """The number format that the published checkpoint is stored in."""
+    checkpoint_encoding: WeightEncoding | None = None
+    """What this checkpoint stores its parts in, where that is known to differ from the format's
+    usual recipe."""
     published_parameters: ParameterCount | None = None
     active_parameters: ParameterCount | None = None
     licence: Line | None = None

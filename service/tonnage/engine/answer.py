@@ -10,6 +10,7 @@ Verdict = Literal["fits", "tight", "does_not_fit"]
 Component = Literal[
     "weights",
     "kv_cache",
+    "state_cache",
     "activations",
     "runtime_overhead",
     "cuda_graphs",

@@ -63,6 +63,7 @@ class Attention(Value, tag="attention", tag_field="kind", frozen=True, kw_only=T
                 convolution_elements=0,
                 recurrent_elements=self.encoder_tokens * self.key_value_heads * wide,
                 heads=self.key_value_heads,
+                encoder_tokens=self.encoder_tokens,
             )
         return TokenCache(
             heads=self.key_value_heads,

@@ -29,8 +29,12 @@ class StateCache(Value, frozen=True, kw_only=True):
     convolution_elements: int
     recurrent_elements: int
     heads: int
+    convolution_positions: int = 0
+    """How many past positions the convolution keeps; drafting keeps as many more as it drafts."""
     recurrent_bits: int = 16
     """16 where the runtime keeps it in the model's type, 32 where the config asks for float32."""
+    encoder_tokens: int = 0
+    """Set for cross attention: the state is the keys and values of so many encoder positions."""
 
 
 LayerCache = TokenCache | StateCache

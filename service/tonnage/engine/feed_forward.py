@@ -58,8 +58,9 @@ class MixtureOfExperts(
             Module(role="bias", parameters=bias, shard="expert"),
             Module(
                 role="shared_expert",
-                parameters=hidden_size * self.shared_intermediate_size * (matrices + 1),
+                parameters=hidden_size * self.shared_intermediate_size * matrices,
             ),
+            Module(role="shared_expert", parameters=hidden_size * self.shared_intermediate_size),
         )
 
     def active_share(self) -> float:

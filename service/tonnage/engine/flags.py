@@ -1,12 +1,24 @@
 """The settings of a runtime that change memory, by the runtime's own names."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from .values import BytesOrZero, Count, CountOrZero, Fraction, ShortText, Value
 
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=10**8)]
+
+
+class Speculative(Value, frozen=True, kw_only=True):
+    """Tokens drafted ahead of the model, as ``speculative_config`` states it."""
+
+    method: Literal["mtp", "draft_model", "eagle", "medusa", "dflash", "ngram"]
+    """``mtp`` drafts with the model's own prediction layers."""
+    num_speculative_tokens: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    draft_weights_bytes: BytesOrZero = 0
+    """On one rank, of a draft model or of drafting heads; not for ``mtp`` and ``ngram``."""
+    draft_layers: CountOrZero = 0
+    """Layers of the draft that keep a cache as wide as the model's growing layers."""
 
 
 class VllmFlags(Value, frozen=True, kw_only=True):
@@ -25,6 +37,17 @@ class VllmFlags(Value, frozen=True, kw_only=True):
     """The environment variable VLLM_USE_FLASHINFER_SAMPLER."""
     enable_prefix_caching: bool = True
     disable_hybrid_kv_cache_manager: bool = False
+    decode_context_parallel_size: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Over how many of the tensor ranks the tokens of a copied cache are spread."""
+    speculative_config: Speculative | None = None
+    enable_lora: bool = False
+    max_loras: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    max_lora_rank: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
+    fully_sharded_loras: bool = False
+    language_model_only: bool = False
+    """Vision and audio towers are left out."""
+    cpu_offload_gb: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
+    """Weights of each rank that stay in system memory, in GiB as vLLM counts them."""
 
 
 class LlamaCppFlags(Value, frozen=True, kw_only=True):

@@ -88,6 +88,8 @@ class ModelArchitecture(
     stack: Annotated[tuple[Segment, ...], msgspec.Meta(min_length=1, max_length=64)]
     extras: Annotated[tuple[Extra, ...], msgspec.Meta(max_length=16)] = ()
     final_norm: bool = True
+    generates: bool = True
+    """False for embedding, reranking and encoder models: nothing is sampled."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -157,6 +159,19 @@ class ModelArchitecture(
             if isinstance(mixer, Attention)
         }
         return tuple(sorted(heads))
+
+    @cached_property
+    def encoder_tokens(self) -> int:
+        """Encoder positions that cross attention looks at; 0 without cross attention."""
+        return max(
+            (
+                mixer.encoder_tokens or 0
+                for layer in self.layers
+                for mixer in layer.mixers
+                if isinstance(mixer, Attention)
+            ),
+            default=0,
+        )
 
     @cached_property
     def experts(self) -> int:

@@ -5,7 +5,7 @@ A quantization scheme treats a module by its ``role``, a parallel layout by its 
 
 from typing import Literal
 
-from .values import CountOrZero, ParameterCount, ShortText, Value
+from .values import Count, CountOrZero, ParameterCount, ShortText, Value
 
 Role = Literal[
     "embedding",
@@ -45,6 +45,17 @@ class Module(Value, frozen=True, kw_only=True):
     """For ``kv_heads``: how many heads there are to split; beyond that they are copied."""
 
 
+class EncoderProfile(Value, frozen=True, kw_only=True):
+    """What one image or sound is to an encoder, at the largest that its processor passes on."""
+
+    width: Count
+    """Of the encoder's hidden vector."""
+    positions_per_item: Count
+    """Patches or frames that the encoder works on."""
+    tokens_per_item: Count
+    """Tokens that the decoder receives for them."""
+
+
 class Extra(Value, frozen=True, kw_only=True):
     """A part outside the layer stack: a vision tower, learned positions, prediction layers."""
 
@@ -54,3 +65,5 @@ class Extra(Value, frozen=True, kw_only=True):
     shard: Shard = "replicated"
     loaded: bool = True
     """False for parts that a checkpoint stores and a runtime leaves out unless asked."""
+    profile: EncoderProfile | None = None
+    """Of an encoder, where its shape is known."""

@@ -4,7 +4,10 @@ A format is a record of the catalog. What a scheme leaves unquantized is part of
 output head, norms and routers keep 16 bits in most, and a GGUF mix gives each role its own type.
 """
 
+from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 from .modules import Role
 from .values import Bits, Count, ShortText, Value
@@ -46,6 +49,18 @@ class WeightEncoding(Value, frozen=True, kw_only=True):
     except_roles: RoleBits = RoleBits()
     group_size: Count | None = None
     """How many weights along a row share a scale; a shard must hold whole groups."""
+    other_recipe: RoleBits | None = None
+    """What the roles take in the other common recipe of this format, where publishers differ."""
+    other_recipe_is_usual: Literal["never", "with_experts", "always"] = "never"
+
+    @property
+    def without_scales(self) -> "WeightEncoding":
+        """Bits of the stored numbers alone: 4 of AWQ's 4.16."""
+        return _without_scales(self)
+
+    def recipes(self, *, experts: bool) -> tuple["WeightEncoding", "WeightEncoding"]:
+        """The usual recipe and the other one, each with nothing left open."""
+        return _recipes(self, experts)
 
     def bits(self, role: Role) -> float:
         own: float | None = getattr(self.except_roles, role)
@@ -54,6 +69,28 @@ class WeightEncoding(Value, frozen=True, kw_only=True):
     def embedding_bits(self, tied: bool) -> float:
         own = self.except_roles.tied_embedding if tied else None
         return self.bits("embedding") if own is None else own
+
+
+@lru_cache(maxsize=1024)
+def _without_scales(encoding: WeightEncoding) -> WeightEncoding:
+    if encoding.group_size is None:
+        return encoding
+    return msgspec.structs.replace(encoding, bits_per_weight=float(int(encoding.bits_per_weight)))
+
+
+@lru_cache(maxsize=1024)
+def _recipes(encoding: WeightEncoding, experts: bool) -> tuple[WeightEncoding, WeightEncoding]:
+    if encoding.other_recipe is None:
+        return encoding, encoding
+    plain = msgspec.structs.replace(encoding, other_recipe=None, other_recipe_is_usual="never")
+    changed = msgspec.structs.asdict(encoding.except_roles)
+    stated = msgspec.structs.asdict(encoding.other_recipe)
+    changed.update({role: bits for role, bits in stated.items() if bits is not None})
+    other = msgspec.structs.replace(plain, except_roles=RoleBits(**changed))
+    usual = encoding.other_recipe_is_usual
+    if usual == "always" or (usual == "with_experts" and experts):
+        return other, plain
+    return plain, other
 
 
 class CacheEncoding(Value, frozen=True, kw_only=True):

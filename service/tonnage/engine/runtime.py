@@ -57,6 +57,14 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     other_programs: Literal["subtracted", "refused"] = "subtracted"
     """Whether memory of other programs shrinks the budget, or only has to leave it free."""
     expert_padding: tuple[ExpertPadding, ...] = ()
+    states: Literal["in_pages", "up_front"] = "in_pages"
+    """Whether states of linear attention share the cache's pages, or are allocated for
+    ``max_num_seqs`` sequences at load and cross attention shares its layer's pages."""
+    multimodal_batch: Literal["by_budget", "by_items"] = "by_budget"
+    """Whether the profile run of a multimodal model holds all sequences, or only as many as their
+    images fit into the batch."""
+    offloaded_weights: Literal["left_out", "counted"] = "left_out"
+    """Whether weights that stay in system memory still count against the budget."""
     state_blocks: Count = 1
     """Blocks of a state layer that a sequence takes with prefix caching on; 1 with it off."""
     token_count_of_hybrids: Literal["per_group", "by_concurrency"]

@@ -25,11 +25,9 @@ class GatedDeltaNet(Value, tag="gated_delta_net", tag_field="kind", frozen=True,
         key, value = self._widths()
         small = (2 * key + value) * self.convolution_width + 2 * self.value_heads
         return (
-            Module(
-                role="state_space",
-                parameters=hidden_size * (2 * key + 2 * value + 2 * self.value_heads)
-                + value * hidden_size,
-            ),
+            Module(role="state_space", parameters=hidden_size * 2 * (key + value)),
+            Module(role="state_space", parameters=hidden_size * 2 * self.value_heads),
+            Module(role="state_space", parameters=value * hidden_size),
             Module(role="state_space_small", parameters=small),
             Module(role="norm", parameters=self.value_head_dim, shard="replicated"),
         )
@@ -38,6 +36,7 @@ class GatedDeltaNet(Value, tag="gated_delta_net", tag_field="kind", frozen=True,
         key, value = self._widths()
         return StateCache(
             convolution_elements=(2 * key + value) * (self.convolution_width - 1),
+            convolution_positions=self.convolution_width - 1,
             recurrent_elements=self.value_heads * self.key_head_dim * self.value_head_dim,
             heads=self.key_heads,
             recurrent_bits=self.state_bits,
@@ -56,10 +55,9 @@ class KimiDeltaAttention(
         width = self.heads * self.head_dim
         low_rank_gates = 2 * (hidden_size * self.head_dim + self.head_dim * width)
         return (
-            Module(
-                role="state_space",
-                parameters=4 * hidden_size * width + low_rank_gates + hidden_size * self.heads,
-            ),
+            Module(role="state_space", parameters=3 * hidden_size * width),
+            Module(role="state_space", parameters=low_rank_gates + hidden_size * self.heads),
+            Module(role="state_space", parameters=hidden_size * width),
             Module(
                 role="state_space_small",
                 parameters=3 * width * self.convolution_width + width + self.heads,
@@ -71,6 +69,7 @@ class KimiDeltaAttention(
         width = self.heads * self.head_dim
         return StateCache(
             convolution_elements=3 * width * (self.convolution_width - 1),
+            convolution_positions=self.convolution_width - 1,
             recurrent_elements=self.heads * self.head_dim * self.head_dim,
             heads=self.heads,
             recurrent_bits=self.state_bits,
@@ -89,10 +88,8 @@ class Mamba2(Value, tag="mamba2", tag_field="kind", frozen=True, kw_only=True):
         inner = self.heads * self.head_dim
         mixed = inner + 2 * self.groups * self.state_size
         return (
-            Module(
-                role="state_space",
-                parameters=hidden_size * (inner + mixed + self.heads) + inner * hidden_size,
-            ),
+            Module(role="state_space", parameters=hidden_size * (inner + mixed + self.heads)),
+            Module(role="state_space", parameters=inner * hidden_size),
             Module(
                 role="state_space_small",
                 parameters=mixed * (self.convolution_width + 1) + 3 * self.heads,
@@ -105,6 +102,7 @@ class Mamba2(Value, tag="mamba2", tag_field="kind", frozen=True, kw_only=True):
         mixed = inner + 2 * self.groups * self.state_size
         return StateCache(
             convolution_elements=mixed * (self.convolution_width - 1),
+            convolution_positions=self.convolution_width - 1,
             recurrent_elements=inner * self.state_size,
             heads=self.heads,
             recurrent_bits=self.state_bits,
@@ -121,9 +119,10 @@ class Mamba(Value, tag="mamba", tag_field="kind", frozen=True, kw_only=True):
 
     def modules(self, hidden_size: int) -> tuple[Module, ...]:
         inner, state, rank = self.inner_size, self.state_size, self.time_step_rank
-        projections = hidden_size * 2 * inner + inner * (rank + 2 * state) + rank * inner
         return (
-            Module(role="state_space", parameters=projections + inner * hidden_size),
+            Module(role="state_space", parameters=hidden_size * 2 * inner),
+            Module(role="state_space", parameters=inner * (rank + 2 * state) + rank * inner),
+            Module(role="state_space", parameters=inner * hidden_size),
             Module(
                 role="state_space_small",
                 parameters=inner * (self.convolution_width + 1) + inner * state + 2 * inner,
@@ -136,6 +135,7 @@ class Mamba(Value, tag="mamba", tag_field="kind", frozen=True, kw_only=True):
     def cache(self, hidden_size: int) -> LayerCache | None:
         return StateCache(
             convolution_elements=self.inner_size * (self.convolution_width - 1),
+            convolution_positions=self.convolution_width - 1,
             recurrent_elements=self.inner_size * self.state_size,
             heads=self.inner_size,
         )
@@ -153,7 +153,9 @@ class LightningAttention(
     def modules(self, hidden_size: int) -> tuple[Module, ...]:
         width = self.heads * self.head_dim
         return (
-            Module(role="state_space", parameters=5 * hidden_size * width),
+            Module(role="state_space", parameters=3 * hidden_size * width),
+            Module(role="state_space", parameters=hidden_size * width),
+            Module(role="state_space", parameters=hidden_size * width),
             Module(role="norm", parameters=width, shard="replicated"),
         )
 
@@ -173,13 +175,15 @@ class ShortConvolution(Value, tag="short_convolution", tag_field="kind", frozen=
 
     def modules(self, hidden_size: int) -> tuple[Module, ...]:
         return (
-            Module(role="state_space", parameters=4 * hidden_size * hidden_size),
+            Module(role="state_space", parameters=3 * hidden_size * hidden_size),
+            Module(role="state_space", parameters=hidden_size * hidden_size),
             Module(role="state_space_small", parameters=hidden_size * self.convolution_width),
         )
 
     def cache(self, hidden_size: int) -> LayerCache | None:
         return StateCache(
             convolution_elements=hidden_size * (self.convolution_width - 1),
+            convolution_positions=self.convolution_width - 1,
             recurrent_elements=0,
             heads=hidden_size,
         )

@@ -47,6 +47,17 @@ class Known:
                 key = (found.layer_count, found.hidden_size, found.vocabulary_size)
                 self._by_shape.setdefault(key, found)
 
+    def record(self, *names: str | None) -> ModelRecord | None:
+        """The first of the names that means a model of the catalog."""
+        for name in names:
+            try:
+                found = self._release.resolve("models", name or "").record
+            except UnknownRecord:
+                continue
+            if isinstance(found, ModelRecord):
+                return found
+        return None
+
     def named(self, *names: str | None) -> ModelArchitecture | None:
         """The first of the names that means a model with an architecture."""
         for name in names:

@@ -11,8 +11,9 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
 from tonnage.engine.fit import fit_inference
 from tonnage.engine.hardware import Accelerator
+from tonnage.engine.memory.runtimes import vllm
 from tonnage.engine.memory.runtimes.shared import usable
-from tonnage.engine.memory.runtimes.vllm_terms import weights_of_stages
+from tonnage.engine.memory.runtimes.vllm_weights import weights_of_stages
 from tonnage.engine.values import GIB
 from tonnage.plans.errors import UnknownName
 
@@ -23,6 +24,7 @@ from .rows import InferenceRow
 from .scoring import ending
 
 DEFAULT_BLOCK_TOKENS = 16
+UNSTATED_DRAFT = "the draft model is not described"
 
 
 def evaluate_inference(row: InferenceRow, release: Release, known: Known) -> Result:
@@ -33,7 +35,8 @@ def evaluate_inference(row: InferenceRow, release: Release, known: Known) -> Res
     if model is None:
         return Result(id=row.id, skipped="the model's architecture is not known")
     try:
-        setting = setting_of(row, release, model)
+        record = known.record(row.model, row.base_model)
+        setting = setting_of(row, release, model, record)
         fit = fit_inference(setting.case)
     except (EngineError, UnknownName, msgspec.ValidationError) as problem:
         return Result(id=row.id, skipped=f"refused: {problem}")
@@ -44,7 +47,7 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     scorer = Scorer()
     _score_weights(row, setting, scorer)
     _score_tokens(row, setting, scorer)
-    _score_capacity(row, setting, fit, scorer)
+    _score_capacity(row, setting, scorer)
     case, outcome = setting.case, row.observed.outcome
     judged = outcome is not None and setting.device_known and setting.version_known
     if not scorer.predictions and not judged:
@@ -68,8 +71,8 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
 
 def _score_weights(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     observed = row.observed.weights_gib_per_gpu
-    if setting.offloads:
-        scorer.left_out["weights_gib_per_gpu"] = "weights are offloaded to system memory"
+    if setting.unstated_draft:
+        scorer.left_out["weights_gib_per_gpu"] = UNSTATED_DRAFT
         return
     heaviest = max(weights_of_stages(setting.case), key=lambda weights: weights.expected)
     scorer.add(
@@ -85,8 +88,8 @@ def _score_tokens(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     memory = observed.available_kv_gib_per_gpu
     if memory is None or memory <= 0:
         return
-    if setting.context_parallel > 1:
-        scorer.left_out[quantity] = "decode context parallelism is not modelled"
+    if setting.unstated_draft:
+        scorer.left_out[quantity] = UNSTATED_DRAFT
         return
     if not setting.version_known and not _same_in_every_era(setting.case):
         scorer.left_out[quantity] = "the engine's version is not stated"
@@ -121,7 +124,7 @@ def _sequences(setting: Setting, stage: int, blocks: int, length: int) -> float:
     return blocks / setting.caches[stage].blocks(length, setting.limits.batched_tokens)
 
 
-def _score_capacity(row: InferenceRow, setting: Setting, fit: InferenceFit, scorer: Scorer) -> None:
+def _score_capacity(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
     """What is left for the cache, and the sequences that it holds, from the setup alone."""
     observed = row.observed
     share, concurrency = "available_kv_share_of_device", "max_concurrency"
@@ -133,7 +136,7 @@ def _score_capacity(row: InferenceRow, setting: Setting, fit: InferenceFit, scor
     if reason is not None:
         scorer.left_out.update({name: reason for name, seen in wanted.items() if seen is not None})
         return
-    pools = [ledger.free + ledger.amount("kv_cache") for ledger in fit.ledgers]
+    pools = [pool.printed for pool in vllm.pools(setting.case)]
     tightest = min(pools, key=lambda pool: pool.expected)
     scorer.add(
         share,
@@ -143,9 +146,6 @@ def _score_capacity(row: InferenceRow, setting: Setting, fit: InferenceFit, scor
     )
     length = observed.max_concurrency_len or row.setup.max_model_len
     if wanted[concurrency] is None or length is None:
-        return
-    if setting.context_parallel > 1:
-        scorer.left_out[concurrency] = "decode context parallelism is not modelled"
         return
     low, expected, high = (
         min(
@@ -166,9 +166,7 @@ def _unknown_budget(setting: Setting) -> str | None:
         return "the device is not stated"
     if not setting.version_known:
         return "the engine's version is not stated"
-    if setting.offloads:
-        return "weights are offloaded to system memory"
-    return None
+    return UNSTATED_DRAFT if setting.unstated_draft else None
 
 
 def _total(device: Accelerator) -> float:

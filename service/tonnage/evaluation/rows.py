@@ -68,6 +68,7 @@ class InferenceRow(msgspec.Struct, frozen=True, kw_only=True):
     setup: InferenceSetup
     observed: InferenceObserved
     quality: str | None = None
+    note: str | None = None
 
 
 class LocalSetup(msgspec.Struct, frozen=True, kw_only=True):

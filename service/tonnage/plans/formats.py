@@ -1,10 +1,13 @@
 """In which number formats are weights and cache, where a request says ``auto`` or a name?"""
 
+from typing import NamedTuple
+
 from tonnage.catalog.kinds import FormatRecord
 from tonnage.catalog.release import Release
 from tonnage.engine.answer import Note
 from tonnage.engine.case import NamedCache, NamedWeights
 from tonnage.engine.errors import Contradiction
+from tonnage.engine.precision import WeightEncoding
 
 from .names import record_of
 from .requests import FitInferenceRequest, InlineModel, runtime_name
@@ -14,10 +17,17 @@ def _formats(release: Release) -> list[FormatRecord]:
     return [r for r in release.records["formats"].values() if isinstance(r, FormatRecord)]
 
 
+class Checkpoint(NamedTuple):
+    """In what a model is published."""
+
+    format: str
+    encoding: WeightEncoding | None = None
+
+
 def weights_of(
-    request: FitInferenceRequest, release: Release, checkpoint: str, notes: list[Note]
+    request: FitInferenceRequest, release: Release, published: Checkpoint, notes: list[Note]
 ) -> NamedWeights:
-    name, pointer = request.formats.weights, "/formats/weights"
+    name, pointer, checkpoint = request.formats.weights, "/formats/weights", published.format
     if name == "auto":
         name = checkpoint
         if isinstance(request.model, InlineModel):
@@ -41,7 +51,8 @@ def weights_of(
             pointer=pointer,
             remedy=f"one of {', '.join(known)}",
         )
-    return NamedWeights(record.id, record.family, record.weights)
+    own = published.encoding if record.id == checkpoint else None
+    return NamedWeights(record.id, record.family, own or record.weights)
 
 
 def caches_of(

@@ -7,6 +7,7 @@ import msgspec
 from tonnage.engine.flags import LlamaCppFlags, TransformersFlags, VllmFlags
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.precision import WeightEncoding
 from tonnage.engine.values import BytesOrZero
 from tonnage.engine.workload import InferenceWorkload, Parallelism
 
@@ -43,6 +44,8 @@ class InlineModel(_Part, frozen=True, kw_only=True):
 
     architecture: ModelArchitecture
     checkpoint_format: FormatName = "bf16"
+    checkpoint_encoding: WeightEncoding | None = None
+    """Bits of each part of the checkpoint, where they differ from the format's usual recipe."""
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "the model"
 
 

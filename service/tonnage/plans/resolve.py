@@ -16,7 +16,7 @@ from tonnage.engine.version import parse_version
 from tonnage.engine.workload import Parallelism
 
 from .devices import devices_of
-from .formats import caches_of, weights_of
+from .formats import Checkpoint, caches_of, weights_of
 from .names import record_of
 from .requests import FitInferenceRequest, InlineModel, runtime_name
 
@@ -42,7 +42,7 @@ def resolve(request: FitInferenceRequest, release: Release) -> Question:
     runtime = release.runtime(runtime_record)
     version, era = _era(request, runtime, notes)
     weights = weights_of(request, release, checkpoint, notes)
-    keys, values = caches_of(request, release, checkpoint, notes)
+    keys, values = caches_of(request, release, checkpoint.format, notes)
     case = InferenceCase(
         model=architecture,
         accelerator=device.facts,
@@ -70,11 +70,12 @@ def resolve(request: FitInferenceRequest, release: Release) -> Question:
 
 def _model(
     request: FitInferenceRequest, release: Release, notes: list[Note]
-) -> tuple[str | None, str, ModelArchitecture, str]:
+) -> tuple[str | None, str, ModelArchitecture, Checkpoint]:
     if isinstance(request.model, InlineModel):
         request.model.architecture.check("/model/architecture")
         inline = request.model
-        return None, inline.name, inline.architecture, inline.checkpoint_format
+        own = Checkpoint(inline.checkpoint_format, inline.checkpoint_encoding)
+        return None, inline.name, inline.architecture, own
     record = record_of(release, "models", request.model, "/model", notes)
     assert isinstance(record, ModelRecord)
     if record.architecture is None:
@@ -83,7 +84,8 @@ def _model(
             + (f": {record.note}" if record.note else ""),
             pointer="/model",
         )
-    return record.id, record.name, record.architecture, record.checkpoint_format
+    own = Checkpoint(record.checkpoint_format, record.checkpoint_encoding)
+    return record.id, record.name, record.architecture, own
 
 
 def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> tuple[str, Era]:

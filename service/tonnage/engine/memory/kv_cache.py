@@ -20,13 +20,21 @@ def token_bytes(cache: TokenCache, tensor: int, key_bits: float, value_bits: flo
 
 
 def state_bytes(
-    cache: StateCache, tensor: int, model_bits: float = 16, least_bits: float = 0
+    cache: StateCache,
+    tensor: int,
+    model_bits: float = 16,
+    least_bits: float = 0,
+    drafted_tokens: int = 0,
 ) -> int:
     """Bytes of one sequence's state in one layer on one rank.
 
-    ``least_bits`` is for runtimes that keep the recurrent part wider than the model asks.
+    ``least_bits`` is for runtimes that keep the recurrent part wider than the model asks;
+    ``drafted_tokens`` are positions that the convolution keeps beside its own.
     """
     ranks = min(tensor, cache.heads)
-    convolution = ceil_div(cache.convolution_elements, ranks) * model_bits
+    elements = cache.convolution_elements
+    if drafted_tokens and cache.convolution_positions:
+        elements += elements // cache.convolution_positions * drafted_tokens
+    convolution = ceil_div(elements, ranks) * model_bits
     recurrent = ceil_div(cache.recurrent_elements, ranks) * max(cache.recurrent_bits, least_bits)
     return ceil((convolution + recurrent) / 8)

@@ -25,6 +25,7 @@ class Group(msgspec.Struct, frozen=True):
     copies: int
     block_tokens: int
     window_tokens: int | None = None
+    encoder_tokens: int = 0
     is_state: bool = False
     state_blocks: int = 1
 
@@ -32,6 +33,8 @@ class Group(msgspec.Struct, frozen=True):
         """Blocks that one sequence of so many tokens needs in one such group."""
         if self.is_state:
             return self.state_blocks
+        if self.encoder_tokens:
+            return ceil_div(self.encoder_tokens, self.block_tokens)
         whole = ceil_div(tokens, self.block_tokens)
         if self.window_tokens is None:
             return whole
@@ -59,7 +62,11 @@ class PagedCache(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _growing(self) -> Group | None:
         """The one group that grows with every token, where there is one."""
-        growing = [g for g in self.groups if not g.is_state and g.window_tokens is None]
+        growing = [
+            g
+            for g in self.groups
+            if not g.is_state and g.window_tokens is None and not g.encoder_tokens
+        ]
         return growing[0] if len(growing) == 1 else None
 
     @cached_property
@@ -93,6 +100,21 @@ class _Kind(msgspec.Struct, frozen=True):
     token_bytes: int
     window_tokens: int | None
     state_bytes: int
+    encoder_tokens: int = 0
+    of_draft: bool = False
+    """Layers of a draft model are grouped apart from the model's own."""
+
+
+class Drafting(msgspec.Struct, frozen=True):
+    """What drafting tokens ahead adds to the cache of a stage."""
+
+    tokens: int = 0
+    """How many are drafted: each is one more position and one more block of a state."""
+    layers: int = 0
+    """Of a draft model, each as wide as the model's growing layers."""
+
+
+NO_DRAFT = Drafting()
 
 
 @lru_cache(maxsize=4096)
@@ -107,28 +129,72 @@ def paged_cache(
     windowed: bool,
     latent: bool = True,
     state_blocks: int = 1,
+    states_in_pages: bool = True,
+    drafting: Drafting = NO_DRAFT,
+    context_parallel: int = 1,
 ) -> PagedCache:
-    """The layout of the layers of one pipeline stage (name and count of each kind)."""
+    """The layout of the layers of one pipeline stage (name and count of each kind).
+
+    ``states_in_pages=False`` is for releases that allocate states apart (``unpaged_bytes``) and
+    keep cross attention in the pages of the layer's own;
+    ``context_parallel`` ranks take turns with a growing cache's tokens.
+    """
     caches = model.layer_caches if latent else model.expanded_caches(PADDED_HEAD_DIM)
     kinds: dict[_Kind, int] = {}
     for name, count in stage:
         for cache in caches[name]:
-            if isinstance(cache, StateCache):
-                kind = _Kind(0, None, state_bytes(cache, tensor))
-            else:
+            if not isinstance(cache, StateCache):
                 window = cache.window_tokens if windowed else None
                 kind = _Kind(token_bytes(cache, tensor, key_bits, value_bits), window, 0)
+            elif cache.encoder_tokens:
+                each = state_bytes(cache, tensor) // cache.encoder_tokens
+                kind = _Kind(each, None, 0, cache.encoder_tokens)
+                if not states_in_pages:
+                    if len(caches[name]) > 1:
+                        continue
+                    kind = _Kind(each, None, 0)
+            elif states_in_pages:
+                kept = state_bytes(cache, tensor, drafted_tokens=drafting.tokens)
+                kind = _Kind(0, None, kept)
+            else:
+                continue
             kinds[kind] = kinds.get(kind, 0) + count
+    if drafting.layers and kinds:
+        widest = max(kind.token_bytes for kind in kinds)
+        kinds[_Kind(widest, None, 0, of_draft=True)] = drafting.layers
     growing = sum(
-        kind.token_bytes * count for kind, count in kinds.items() if kind.window_tokens is None
+        kind.token_bytes * count
+        for kind, count in kinds.items()
+        if kind.window_tokens is None and not kind.encoder_tokens
     )
-    if all(kind.window_tokens is None and not kind.state_bytes for kind in kinds):
-        return PagedCache(growing * block_tokens, (Group(1, block_tokens),), growing)
-    return _grouped(kinds, block_tokens, growing, state_blocks)
+    if all(_grows(kind) and not kind.of_draft for kind in kinds):
+        held = block_tokens * context_parallel
+        return PagedCache(growing * block_tokens, (Group(1, held),), growing // context_parallel)
+    if drafting.tokens:
+        state_blocks = 1 + drafting.tokens
+    return _grouped(kinds, block_tokens, growing, state_blocks, context_parallel)
+
+
+def _grows(kind: _Kind) -> bool:
+    return kind.window_tokens is None and not kind.state_bytes and not kind.encoder_tokens
+
+
+def unpaged_bytes(model: ModelArchitecture, stage: tuple[tuple[str, int], ...], tensor: int) -> int:
+    """Bytes of one sequence's states over a stage's layers, where they have no pages."""
+    return sum(
+        count * state_bytes(cache, tensor)
+        for name, count in stage
+        for cache in model.layer_caches[name]
+        if isinstance(cache, StateCache) and not cache.encoder_tokens
+    )
 
 
 def _grouped(
-    kinds: dict[_Kind, int], block_tokens: int, growing: int, state_blocks: int
+    kinds: dict[_Kind, int],
+    block_tokens: int,
+    growing: int,
+    state_blocks: int,
+    context_parallel: int,
 ) -> PagedCache:
     block, page = _page(kinds, block_tokens)
     sizes = list(kinds.values())
@@ -137,8 +203,10 @@ def _grouped(
     groups = [
         Group(
             copies=ceil_div(count, group_size),
-            block_tokens=page // kind.token_bytes if kind.token_bytes else block,
+            block_tokens=(page // kind.token_bytes if kind.token_bytes else block)
+            * (context_parallel if kind.window_tokens is None else 1),
             window_tokens=kind.window_tokens,
+            encoder_tokens=kind.encoder_tokens,
             is_state=bool(kind.state_bytes),
             state_blocks=state_blocks,
         )

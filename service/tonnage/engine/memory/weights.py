@@ -107,6 +107,14 @@ def extra_bytes(
     )
 
 
+@lru_cache(maxsize=4096)
+def encoder_bytes(model: ModelArchitecture, encoding: WeightEncoding, tensor: int) -> int:
+    """Bytes of the loaded vision and audio towers on one rank."""
+    return extra_bytes(model, encoding, tensor) - extra_bytes(
+        model, encoding, tensor, encoder=False
+    )
+
+
 def final_norm_bytes(model: ModelArchitecture, encoding: WeightEncoding) -> int:
     return bytes_of(model.hidden_size * model.final_norm, encoding.bits("norm"))
 

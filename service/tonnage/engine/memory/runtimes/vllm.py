@@ -2,7 +2,6 @@
 
 ``available KV = utilization x total - weights - non-torch - activation peak [- CUDA graphs]``, per
 rank; the least over the ranks decides. Eras of the runtime record say which terms a version counts.
-Left out: LoRA slots, draft models, vision profiling runs, padding by repacked kernels.
 """
 
 from typing import cast
@@ -19,17 +18,12 @@ from tonnage.engine.memory.runtimes.shared import (
     usable,
 )
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
+from tonnage.engine.memory.runtimes.vllm_cache import cache_of_stage, states_up_front
 from tonnage.engine.memory.runtimes.vllm_capacity import Pool, capacity
+from tonnage.engine.memory.runtimes.vllm_limits import Limits, batch_limits
 from tonnage.engine.memory.runtimes.vllm_notes import assumptions, warnings
-from tonnage.engine.memory.runtimes.vllm_terms import (
-    Limits,
-    Terms,
-    batch_limits,
-    cache_of_stage,
-    terms_of_rank,
-    utilization_of,
-    weights_of_stages,
-)
+from tonnage.engine.memory.runtimes.vllm_terms import Terms, terms_of_rank, utilization_of
+from tonnage.engine.memory.runtimes.vllm_weights import offloaded_bytes, weights_of_stages
 from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
 
@@ -42,10 +36,16 @@ def estimate(case: InferenceCase) -> InferenceFit:
         bound_by=bound_by(ledgers),
         ledgers=tuple(ledgers),
         capacity=capacity(case, limits, pools),
-        host_bytes=0,
+        host_bytes=offloaded_bytes(case),
         assumptions=assumptions(case, limits),
         warnings=warnings(case, limits, pools),
     )
+
+
+def pools(case: InferenceCase) -> list[Pool]:
+    """The cache of a rank of each pipeline stage, and the memory that vLLM finds for it."""
+    limits = batch_limits(case, cast(VllmEra, case.era), cast(VllmFlags, case.flags))
+    return _stages(case, limits)[1]
 
 
 def rank_ledgers(case: InferenceCase) -> list[Ledger]:
@@ -67,6 +67,11 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
         entries = [
             Entry("weights", weights, f"weights by module, {case.weights.id}"),
             Entry("kv_cache", Estimate.exact(needed), f"paged cache, {case.key_cache.id}"),
+            Entry(
+                "state_cache",
+                Estimate.exact(states_up_front(case, limits, index)),
+                "states for max_num_seqs sequences, allocated at load",
+            ),
             Entry("activations", terms.activations, "largest of sampler and forward, calibrated"),
             Entry("runtime_overhead", terms.overhead, "outside the allocator, calibrated"),
             Entry("cuda_graphs", terms.graphs, "graphs captured by vLLM, calibrated"),
@@ -76,7 +81,8 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
         refusal = _refusal(case, era, flags, memory, needed)
         ranks = ledger(accelerators_of_stage(case, index), memory, entries, refusal)
         ledgers.append(ranks)
-        pools.append(Pool(cache, _pool(flags, ranks, needed)))
+        left = _pool(flags, ranks, needed)
+        pools.append(Pool(cache, left, left + _reversed(terms.beyond_margin)))
     return ledgers, pools
 
 
@@ -109,6 +115,11 @@ def _pool(flags: VllmFlags, ranks: Ledger, needed: int) -> Estimate:
     if size is None:
         return left
     return Estimate(min(left.low, size), min(left.expected, size), min(left.high, size))
+
+
+def _reversed(amount: Estimate) -> Estimate:
+    """To be added where ``amount`` was subtracted with its interval turned round."""
+    return Estimate(amount.high, amount.expected, amount.low)
 
 
 def _refusal(

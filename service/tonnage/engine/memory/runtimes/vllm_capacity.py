@@ -7,16 +7,20 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.pages import PagedCache
-from tonnage.engine.memory.runtimes.vllm_terms import Limits
+from tonnage.engine.memory.runtimes.vllm_limits import Limits
 from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
 
 
 class Pool(NamedTuple):
-    """The cache of one rank of a stage, and the memory that is left for it."""
+    """The cache of one rank of a stage, and the memory that is left for it.
+
+    ``printed`` is what vLLM says it found: graphs that outgrow their margin come later.
+    """
 
     cache: PagedCache
     memory: Estimate
+    printed: Estimate
 
 
 class _Held(NamedTuple):
@@ -38,7 +42,7 @@ def capacity(case: InferenceCase, limits: Limits, pools: list[Pool]) -> Capacity
     context, batched = case.workload.context_tokens, limits.batched_tokens
     needs = [
         _Needs(cache, cache.blocks(context, batched), cache.blocks(limits.model_tokens, batched))
-        for cache, _ in pools
+        for cache, _, _ in pools
     ]
     memory = [pool.memory for pool in pools]
     low = _least(case, limits, needs, [amount.low for amount in memory])

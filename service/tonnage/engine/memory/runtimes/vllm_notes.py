@@ -6,7 +6,7 @@ from tonnage.engine.answer import Note
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.runtimes.vllm_capacity import Pool
-from tonnage.engine.memory.runtimes.vllm_terms import Limits
+from tonnage.engine.memory.runtimes.vllm_limits import Limits
 from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
 

@@ -1,0 +1,144 @@
+"""What does a vLLM rank load before it profiles: weights, repacking, adapters and drafts?
+
+``weights by module + what the allocator keeps beyond them + rotary tables + absorbed projections of
+latent attention + padding of repacked experts + adapter slots + the draft``, less what is offloaded
+to system memory. Where publishers of a format leave different modules unquantized, the amount spans
+their recipes.
+"""
+
+from typing import cast
+
+from tonnage.engine.case import InferenceCase
+from tonnage.engine.errors import Contradiction
+from tonnage.engine.estimate import ZERO, Estimate
+from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.allocator import stage_left_over
+from tonnage.engine.memory.lora import lora_bytes
+from tonnage.engine.memory.prediction import prediction_bytes, prediction_layers
+from tonnage.engine.memory.weights import (
+    encoder_bytes,
+    expert_bytes,
+    padded_share,
+    stage_weights,
+    stages,
+)
+from tonnage.engine.precision import WeightEncoding
+from tonnage.engine.runtime import VllmEra
+from tonnage.engine.values import GIB, ceil_div
+
+
+def expert_ranks(case: InferenceCase) -> int:
+    """Over how many ranks experts are split: data-parallel ranks share them, by whole experts or,
+    without expert parallelism, by slices (vLLM 0.9-0.33 ``FusedMoEParallelConfig``)."""
+    return case.parallel.tensor * case.parallel.data
+
+
+def weights_of_stages(case: InferenceCase) -> list[Estimate]:
+    """What one rank of each pipeline stage loads."""
+    usual, other = case.weights.encoding.recipes(experts=bool(case.model.experts))
+    amounts = _loaded(case, usual)
+    if other != usual:
+        amounts = [
+            Estimate(min(one.low, two.low), one.expected, max(one.high, two.high))
+            for one, two in zip(amounts, _loaded(case, other), strict=True)
+        ]
+    kept = cast(VllmFlags, case.flags).cpu_offload_gb * GIB
+    if not kept or cast(VllmEra, case.era).offloaded_weights == "counted":
+        return amounts
+    return [(amount - Estimate.exact(round(kept))).at_least(0) for amount in amounts]
+
+
+def offloaded_bytes(case: InferenceCase) -> int:
+    """Weights of all ranks that are left in system memory."""
+    kept = round(cast(VllmFlags, case.flags).cpu_offload_gb * GIB)
+    ranks = case.parallel.tensor * case.parallel.data
+    whole = _loaded(case, case.weights.encoding.recipes(experts=bool(case.model.experts))[0])
+    return sum(min(kept, amount.expected) * ranks for amount in whole) if kept else 0
+
+
+def _loaded(case: InferenceCase, encoding: WeightEncoding) -> list[Estimate]:
+    parallel, model = case.parallel, case.model
+    split = (model, encoding, parallel.tensor, parallel.pipeline, expert_ranks(case))
+    everywhere = 2 * model.longest_context_tokens * model.rotary_width
+    everywhere += (_absorbed_projections(case) + _adapters(case)) // parallel.pipeline
+    found = []
+    for stage, amount, more in zip(
+        stages(model, parallel.pipeline),
+        stage_weights(*split),
+        stage_left_over(*split),
+        strict=True,
+    ):
+        exact = Estimate.exact(amount + more + everywhere)
+        found.append(exact + _expert_padding(case, encoding, stage))
+    if cast(VllmFlags, case.flags).language_model_only:
+        towers = encoder_bytes(model, encoding, parallel.tensor)
+        found[0] = (found[0] - Estimate.exact(towers)).at_least(0)
+    found[-1] = found[-1] + Estimate.exact(_draft(case, encoding))
+    return found
+
+
+def _draft(case: InferenceCase, encoding: WeightEncoding) -> int:
+    """Weights of what drafts tokens ahead, on the last stage."""
+    drafting = cast(VllmFlags, case.flags).speculative_config
+    if drafting is None or drafting.method == "ngram":
+        return 0
+    pointer = "/runtime/flags/speculative_config"
+    if drafting.method == "mtp":
+        if not prediction_layers(case.model):
+            raise Contradiction(
+                "the model has no layers of its own that predict further tokens",
+                pointer=f"{pointer}/method",
+                remedy="draft_model, eagle, medusa or ngram",
+            )
+        return prediction_bytes(case.model, encoding, case.parallel.tensor, expert_ranks(case))
+    if not drafting.draft_weights_bytes:
+        raise Contradiction(
+            f"what {drafting.method} drafts with has weights of its own",
+            pointer=f"{pointer}/draft_weights_bytes",
+            remedy="its bytes on one rank: the size of its checkpoint without tensor parallelism",
+        )
+    return drafting.draft_weights_bytes
+
+
+def _adapters(case: InferenceCase) -> int:
+    flags = cast(VllmFlags, case.flags)
+    if not flags.enable_lora:
+        return 0
+    return lora_bytes(
+        case.model,
+        flags.max_loras,
+        flags.max_lora_rank,
+        case.parallel.tensor,
+        fully_sharded=flags.fully_sharded_loras,
+    )
+
+
+def _expert_padding(
+    case: InferenceCase, encoding: WeightEncoding, stage: dict[str, int]
+) -> Estimate:
+    """What repacking adds to the experts: gpt-oss-120b loads 64.38 or 65.97 GiB, not 60.8.
+
+    Experts that are placed whole (expert parallel) keep their width.
+    """
+    paddings = [
+        rule
+        for rule in cast(VllmEra, case.era).expert_padding
+        if rule.format == case.weights.id and case.model.experts
+    ]
+    if not paddings:
+        return ZERO
+    ranks = expert_ranks(case)
+    width_ranks = 1 if case.parallel.expert > 1 else ranks
+    rule = paddings[0]
+    experts = expert_bytes(case.model, encoding, ranks, tuple(stage.items()))
+    hidden = padded_share(case.model, width_ranks, rule.hidden_multiple, 1)
+    both = padded_share(case.model, width_ranks, rule.hidden_multiple, rule.intermediate_multiple)
+    low, high = int(experts * (hidden - 1)), int(experts * (both - 1))
+    return Estimate(low, high, high)
+
+
+def _absorbed_projections(case: InferenceCase) -> int:
+    """16-bit copies of the latent up-projections that decoding multiplies into its queries."""
+    if not cast(VllmEra, case.era).latent_cache:
+        return 0
+    return 2 * ceil_div(case.model.latent_up_parameters, case.parallel.tensor)
