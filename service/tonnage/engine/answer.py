@@ -79,6 +79,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     sequences_at_context: Estimate
     longest_context: Estimate
     """In tokens, at the concurrency asked for; 0 when not one token fits."""
+    kv_cache_bytes: Estimate
+    """What is left for the cache on the fullest accelerator, as the runtime would print it."""
     kv_bytes_per_token: int
     """Of one sequence's next token on one accelerator, deep into its context."""
     layers_on_accelerator: int | None = None

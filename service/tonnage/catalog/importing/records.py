@@ -3,6 +3,8 @@
 import base64
 from typing import Any, Literal
 
+import msgspec
+
 from tonnage.catalog.kinds import ModelRecord, Source
 from tonnage.engine.errors import Contradiction, UnknownArchitecture
 from tonnage.engine.model import ModelArchitecture
@@ -33,6 +35,7 @@ ModelType = Literal[
 ]
 MOST_PARAMETERS = 10**14
 """What a record can hold; sizes that are each plausible can multiply to more."""
+SAMPLE_NOTHING = ("embedding", "encoder")
 BESIDE_CONFIG = ("safetensors_index", "safetensors_header")
 
 
@@ -167,7 +170,11 @@ def _record(
         vendor=request.vendor or vendor or owner or "unknown",
         type=type,
         model_type=model_type,
-        architecture=architecture,
+        architecture=(
+            msgspec.structs.replace(architecture, generates=False)
+            if type in SAMPLE_NOTHING
+            else architecture
+        ),
         checkpoint_format=checkpoint_format,
         published_parameters=published_parameters,
         active_parameters=active_parameters(architecture),

@@ -6,7 +6,7 @@ projector) to the language model too.
 
 from collections.abc import Callable
 
-from tonnage.engine.modules import Extra
+from tonnage.engine.modules import EncoderProfile, Extra
 
 from .fields import Fields
 from .vision_large import gemma3n, gemma4, gemma4_unified, llama4, mllama, muse_glimmer
@@ -143,6 +143,32 @@ TOWERS: dict[str, Tower] = {
 }
 
 
+LARGEST_ITEM: dict[str, tuple[int, int]] = {
+    "siglip_vision_model": (4096, 256),
+    "pixtral": (12100, 3025),
+    "kimi_k25": (16384, 4096),
+    "mllama_vision_model": (6404, 6404),
+    "mllama": (6404, 6404),
+    "gemma4_vision": (2520, 280),
+    "qwen2_vl": (65536, 16384),
+    "qwen2_5_vl": (65536, 16384),
+    "qwen3_vl": (65536, 16384),
+    "qwen3_vl_moe": (65536, 16384),
+    "qwen3_5": (65536, 16384),
+    "qwen3_5_moe": (65536, 16384),
+}
+"""Patches of the largest image that the family's processor passes on, and tokens made of them (the
+processors' defaults in transformers 5.24)."""
+
+
+def _profile(kind: str, vision: Fields) -> EncoderProfile | None:
+    largest = LARGEST_ITEM.get(kind)
+    width = vision.maybe_count("hidden_size", "embed_dim", "vt_hidden_size")
+    if largest is None or width is None:
+        return None
+    return EncoderProfile(width=width, positions_per_item=largest[0], tokens_per_item=largest[1])
+
+
 def vision_extra(whole: Fields, text_width: int) -> Extra | None:
     """The part for ``vision_config``; a kind of tower that is not known is refused."""
     vision = whole.maybe_child("vision_config")
@@ -150,7 +176,14 @@ def vision_extra(whole: Fields, text_width: int) -> Extra | None:
         return None
     vision.defaults({name: whole.raw(name) for name in CONNECTOR})
     kind = vision.maybe_text("model_type") or whole.maybe_text("model_type") or ""
-    tower = TOWERS.get(kind) or TOWERS.get(kind.removesuffix("_vision"))
+    kind = kind if kind in TOWERS else kind.removesuffix("_vision")
+    tower = TOWERS.get(kind)
     if tower is None:
         vision.refuse("model_type", f"is {kind!r}, a vision tower that is not known")
-    return Extra(name="vision encoder", role="encoder", parameters=tower(vision, text_width))
+    return Extra(
+        name="vision encoder",
+        role="encoder",
+        parameters=tower(vision, text_width),
+        shard="tensor",
+        profile=_profile(kind, vision),
+    )

@@ -186,8 +186,10 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
         ),
         0,
     )
+    fullest = min(_ledgers(case, offloaded, context, sequences), key=lambda r: r.free.expected)
     return Capacity(
         kv_tokens=longest.times(sequences),
+        kv_cache_bytes=fullest.free + fullest.amount("kv_cache"),
         sequences_at_context=held,
         longest_context=longest,
         kv_bytes_per_token=_token_bytes(case),

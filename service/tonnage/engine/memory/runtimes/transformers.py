@@ -169,8 +169,10 @@ def _capacity(case: InferenceCase) -> Capacity:
         count * (layer_cache_bytes(case, name, limit) - layer_cache_bytes(case, name, limit - 1))
         for name, count in names.items()
     )
+    fullest = min(_ledgers(case, context, sequences), key=lambda ranks: ranks.free.expected)
     return Capacity(
         kv_tokens=longest.times(sequences),
+        kv_cache_bytes=fullest.free + fullest.amount("kv_cache"),
         sequences_at_context=held,
         longest_context=longest,
         kv_bytes_per_token=per_token,

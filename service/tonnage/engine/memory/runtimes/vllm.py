@@ -10,6 +10,7 @@ from tonnage.engine.answer import Entry, InferenceFit, Ledger, Refusal, ledger
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.capacity import Pool, PoolRules, pool_capacity
 from tonnage.engine.memory.pages import PagedCache
 from tonnage.engine.memory.runtimes.shared import (
     accelerators_of_stage,
@@ -19,7 +20,6 @@ from tonnage.engine.memory.runtimes.shared import (
 )
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.runtimes.vllm_cache import cache_of_stage, states_up_front
-from tonnage.engine.memory.runtimes.vllm_capacity import Pool, capacity
 from tonnage.engine.memory.runtimes.vllm_limits import Limits, batch_limits
 from tonnage.engine.memory.runtimes.vllm_notes import assumptions, warnings
 from tonnage.engine.memory.runtimes.vllm_terms import Terms, terms_of_rank, utilization_of
@@ -35,10 +35,22 @@ def estimate(case: InferenceCase) -> InferenceFit:
         verdict=worst(ledgers),
         bound_by=bound_by(ledgers),
         ledgers=tuple(ledgers),
-        capacity=capacity(case, limits, pools),
+        capacity=pool_capacity(case, _rules(case, limits), pools),
         host_bytes=offloaded_bytes(case),
         assumptions=assumptions(case, limits),
         warnings=warnings(case, limits, pools),
+    )
+
+
+def _rules(case: InferenceCase, limits: Limits) -> PoolRules:
+    era, flags = cast(VllmEra, case.era), cast(VllmFlags, case.flags)
+    return PoolRules(
+        longest_tokens=flags.max_model_len or case.model.longest_context_tokens,
+        most_sequences=limits.sequences,
+        batched_tokens=limits.batched_tokens,
+        start_tokens=limits.model_tokens,
+        fixed_length=flags.max_model_len is not None,
+        hybrids_by_concurrency=era.token_count_of_hybrids == "by_concurrency",
     )
 
 
