@@ -4,10 +4,10 @@
 of a folder, prints each fit and, with ``--write``, renews the engine's constants file.
 
 A constant is the 5th, 50th and 95th percentile of what rows of quality A and B show of it. Rows of
-one repository weigh one together up to the square root of their number, so that a long series of
+one origin weigh one together up to the square root of their number, so that a long series of
 one machine does not decide. What a row is held against are the engine's own formulas.
 
-Each repository in turn is left out of the fit, and it is counted how often the interval of the KV
+Each origin in turn is left out of the fit, and it is counted how often the interval of the KV
 cache's memory then holds for it; the excess is stretched until it does as often as aimed at.
 """
 
@@ -51,8 +51,8 @@ from tonnage.plans.errors import UnknownName
 
 CONSTANTS = Path(__file__).parent.parent / "service/tonnage/engine/calibration.py"
 SHARES = (0.05, 0.5, 0.95)
-LEAST_REPOSITORIES = 2
-"""What a single repository shows may be its machine's habit: the assumption stays then."""
+LEAST_ORIGINS = 2
+"""What a single origin shows may be its machine's habit: the assumption stays then."""
 INTERVAL = "available_kv_share_of_device"
 AIM = 0.88
 """Of held-out observations within their interval; more rows than these would be within by luck."""
@@ -60,7 +60,11 @@ WIDENINGS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 SETTLING_ROUNDS = 3
 """Constants that others are measured against settle first."""
 
+_FREE_BEFORE_LOAD = re.compile(r"free (\d+\.\d+) ->")
+
 ASSUMED = {
+    "TENSORRT_LLM_OVERHEAD_BYTES": (500 * MIB, 1000 * MIB, 4000 * MIB),
+    "TGI_OVERHEAD_BYTES": (500 * MIB, 1000 * MIB, 6000 * MIB),
     "TRANSFORMERS_CONTEXT_BYTES": (300 * MIB, 500 * MIB, 900 * MIB),
     "TRANSFORMERS_ALLOCATOR_RATIO": (1.0, 1.04, 1.12),
 }
@@ -70,6 +74,10 @@ GiB, and a caching allocator's rounding as a few per cent; both are assumptions.
 
 ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {
     "VLLM_GRAPH_BYTES": {"rocm": (0, 512 * MIB, 4178 * MIB)},
+    "SGLANG_OVERHEAD_BYTES": {
+        "one_rank": (200 * MIB, 450 * MIB, 900 * MIB),
+        "many_ranks": (300 * MIB, 900 * MIB, 2400 * MIB),
+    },
     "LLAMA_CPP_CONTEXT_BYTES": {
         "cuda": (400 * MIB, 850 * MIB, 930 * MIB),
         "metal": (0, 64 * MIB, 512 * MIB),
@@ -78,7 +86,7 @@ ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {
         "other": (0, 500 * MIB, 1024 * MIB),
     },
 }
-"""For classes that rows of one repository or none measure. HIP graphs: one RX 9070 XT with 4.08 GiB
+"""For classes that rows of one origin or none measure. HIP graphs: one RX 9070 XT with 4.08 GiB
 is the only published figure. CUDA: 0.8-0.9 GiB beside the buffers on a
 granite-8b and an RTX 5090 (ggml-org/llama.cpp issues); Metal counts buffers against the working set
 alone. The rest are assumptions between those two."""
@@ -87,36 +95,39 @@ alone. The rest are assumptions between those two."""
 class Sample(NamedTuple):
     constant: str
     value: float
-    repository: str
+    origin: str
 
 
 class Fit(NamedTuple):
     values: tuple[float, float, float]
     rows: int
-    repositories: int
+    origins: int
 
 
 class Case(NamedTuple):
     """A row of vLLM with its setting, for the hold-out."""
 
     row: InferenceRow
-    repository: str
+    origin: str
 
 
-def repository_of(source: str | None) -> str:
-    """``github.com/owner/name`` of a source, or its host."""
+def origin_of(source: str | None) -> str:
+    """Whose machine a row is from: a thread's reporter, or ``github.com/owner/name``, or a host."""
     text = re.sub(r"^https?://", "", source or "not stated")
     parts = re.split(r"[/@ #]", text)
-    return "/".join(parts[:3]) if parts[0] == "github.com" else parts[0]
+    if parts[0] != "github.com":
+        return parts[0]
+    return "/".join(parts[:5] if parts[3:4] in (["issues"], ["pull"]) else parts[:3])
 
 
 def vllm_samples(cases: Iterable[Case], release: Release, known: Known) -> list[Sample]:
     found: list[Sample] = []
-    for row, repository in cases:
+    for row, origin in cases:
         setting = setting_of(row, release, known)
         if setting is None or not (setting.version_known and setting.device_known):
             continue
-        found += [Sample(name, value, repository) for name, value in _vllm_values(row, setting)]
+        values = _vllm_values if row.engine == "vllm" else _sglang_values
+        found += [Sample(name, value, origin) for name, value in values(row, setting)]
     return found
 
 
@@ -133,6 +144,7 @@ def setting_of(row: InferenceRow, release: Release, known: Known) -> Setting | N
 
 def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]:
     observed, case = row.observed, setting.case
+    assert setting.limits is not None
     many = case.parallel.tensor * case.parallel.pipeline > 1
     overhead = f"VLLM_OVERHEAD_BYTES_{'MANY_RANKS' if many else 'ONE_RANK'}"
     found: list[tuple[str, float]] = []
@@ -157,6 +169,17 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
     return found
 
 
+def _sglang_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]:
+    """What a device had lost before anything was loaded, from "free 78.94 -> 30.65" in a log."""
+    seen = _FREE_BEFORE_LOAD.search(row.note or "")
+    if row.engine != "sglang" or seen is None:
+        return []
+    case = setting.case
+    many = case.parallel.tensor * case.parallel.pipeline > 1
+    lost = usable(case.accelerator).expected_bytes - float(seen.group(1)) * GIB
+    return [(f"SGLANG_OVERHEAD_BYTES.{'many_ranks' if many else 'one_rank'}", max(lost, 0))]
+
+
 def _graphs(row: InferenceRow, setting: Setting) -> float | None:
     """What the version takes from its budget: the graphs, or from 0.20 on their estimate."""
     observed = row.observed
@@ -176,7 +199,8 @@ def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) ->
     assert isinstance(case.era, VllmEra)
     usable = case.accelerator.usable_memory
     encoder = activation_class(case) == "encoder"
-    utilization = setting.flags.gpu_memory_utilization or case.era.gpu_memory_utilization
+    assert isinstance(case.flags, VllmFlags)
+    utilization = case.flags.gpu_memory_utilization or case.era.gpu_memory_utilization
     if usable is None or (case.accelerator.unified_memory and not encoder):
         return None
     predicted = max(weights_of_stages(case), key=lambda weights: weights.expected)
@@ -205,8 +229,8 @@ def llama_cpp_samples(rows: list[dict[str, Any]], release: Release, known: Known
         except (local_setup.NoSizeError, EngineError, UnknownName, msgspec.ValidationError):
             continue
         values = _llama_cpp_values(plain, row, setting)
-        repository = repository_of(row.source)
-        found += [Sample(name, value, repository) for name, value in values]
+        origin = origin_of(row.source)
+        found += [Sample(name, value, origin) for name, value in values]
     return found
 
 
@@ -250,15 +274,15 @@ def _fits(samples: list[Sample]) -> dict[str, Fit]:
     return {
         name: _fit(found)
         for name, found in by_constant.items()
-        if len({sample.repository for sample in found}) >= LEAST_REPOSITORIES
+        if len({sample.origin for sample in found}) >= LEAST_ORIGINS
     }
 
 
 def _fit(samples: list[Sample]) -> Fit:
     sizes: dict[str, int] = defaultdict(int)
     for sample in samples:
-        sizes[sample.repository] += 1
-    weighted = sorted((s.value, 1 / math.sqrt(sizes[s.repository])) for s in samples)
+        sizes[sample.origin] += 1
+    weighted = sorted((s.value, 1 / math.sqrt(sizes[s.origin])) for s in samples)
     low, middle, high = (_percentile(weighted, share) for share in SHARES)
     return Fit((low, middle, high), len(samples), len(sizes))
 
@@ -289,15 +313,15 @@ def apply(fits: dict[str, Fit]) -> None:
 def hold_out(
     cases: list[Case], release: Release, known: Known, widening: float
 ) -> tuple[int, int, list[str]]:
-    """How many observations lie in the interval that was fitted without their repository."""
+    """How many observations lie in the interval that was fitted without their origin."""
     samples = vllm_samples(cases, release, known)
     kept = fit(samples, widening)
     covered, missed = [], []
-    for repository in sorted({case.repository for case in cases}):
-        others = [sample for sample in samples if sample.repository != repository]
+    for origin in sorted({case.origin for case in cases}):
+        others = [sample for sample in samples if sample.origin != origin]
         apply(fit(others, widening))
         for case in cases:
-            if case.repository != repository:
+            if case.origin != origin or case.row.engine != "vllm":
                 continue
             for found in evaluate_inference(case.row, release, known).predictions:
                 if found.quantity == INTERVAL:
@@ -308,7 +332,7 @@ def hold_out(
 
 
 def widening_for_aim(cases: list[Case], release: Release, known: Known) -> float:
-    """By how much the excess must be stretched for the interval to hold for unseen repositories."""
+    """By how much the excess must be stretched for the interval to hold for unseen origins."""
     for widening in WIDENINGS:
         covered, whole, missed = hold_out(cases, release, known, widening)
         print(f"widened {widening}: {covered} of {whole} held out are within; not {missed}")
@@ -324,7 +348,7 @@ def text_of(fits: dict[str, Fit], widening: float) -> str:
         "Each is the 5th percentile, the median and the 95th percentile of what was measured, or",
         "an assumption where nothing was. Rows are published server logs, reports and measurements",
         f"of quality A and B. The excess is stretched {widening} times around its median, so that",
-        f"{AIM:.0%} of the rows of a repository that is left out lie within.",
+        f"{AIM:.0%} of the rows of an origin that is left out lie within.",
         '"""',
         "",
         "Spread = tuple[float, float, float]",
@@ -350,8 +374,8 @@ def text_of(fits: dict[str, Fit], widening: float) -> str:
 
 
 def _basis(found: Fit) -> str:
-    where = "repository" if found.repositories == 1 else "repositories"
-    return f"{found.rows} rows of {found.repositories} {where}"
+    where = "origin" if found.origins == 1 else "origins"
+    return f"{found.rows} rows of {found.origins} {where}"
 
 
 def _values(values: tuple[float, float, float]) -> str:
@@ -367,6 +391,7 @@ CONSTANTS_IN_ORDER = (
     "VLLM_OVERHEAD_BYTES_ONE_RANK",
     "VLLM_OVERHEAD_BYTES_MANY_RANKS",
     "VLLM_GRAPH_BYTES",
+    "SGLANG_OVERHEAD_BYTES",
     "LLAMA_CPP_CONTEXT_BYTES",
     "LLAMA_CPP_COMPUTE_RATIO",
 )
@@ -381,7 +406,7 @@ def main() -> None:
     release = seed_release()
     known = Known(release, architectures_beside(inference))
     rows = [msgspec.convert(row, InferenceRow) for row in read_rows(inference)]
-    cases = [Case(row, repository_of(row.source)) for row in rows]
+    cases = [Case(row, origin_of(row.source)) for row in rows]
     local = read_rows(arguments.cases / "local_memory.jsonl")
     for _ in range(SETTLING_ROUNDS):
         first = fit(vllm_samples(cases, release, known))

@@ -241,8 +241,11 @@ def _is_size(value: object) -> bool:
     return type(value) is int and 1 <= value <= MOST_ACCELERATORS
 
 
+RUNTIMES = ("vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers")
+
+
 def _runtime(runtime: dict[str, Any], key: str) -> dict[str, Any]:
-    if runtime.get("name") not in ("vllm", "llama.cpp", "transformers"):
+    if runtime.get("name") not in RUNTIMES:
         return runtime
     found = dict(runtime)
     if is_name(found.get("version")):

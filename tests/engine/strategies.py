@@ -10,7 +10,15 @@ from tonnage.catalog.seed import seed_release
 from tonnage.engine.attention import Attention, LatentAttention, SparseIndex
 from tonnage.engine.case import InferenceCase, NamedCache, NamedWeights
 from tonnage.engine.feed_forward import Dense, MixtureOfExperts
-from tonnage.engine.flags import Flags, LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.flags import (
+    Flags,
+    LlamaCppFlags,
+    SglangFlags,
+    TensorRtLlmFlags,
+    TgiFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.weights import stages
 from tonnage.engine.model import FeedForward, Layer, Mixer, ModelArchitecture, Segment
@@ -242,11 +250,41 @@ transformers_flags = st.builds(
     TransformersFlags, attn_implementation=st.sampled_from([None, "eager", "sdpa"])
 )
 
+sglang_flags = st.builds(
+    SglangFlags,
+    mem_fraction_static=st.sampled_from([None, 0.5, 0.9]),
+    max_total_tokens=st.sampled_from([None, None, 4096]),
+    chunked_prefill_size=st.sampled_from([None, 512, 8192]),
+    cuda_graph_max_bs=st.sampled_from([None, 8, 512]),
+    disable_cuda_graph=st.booleans(),
+    page_size=st.sampled_from([None, 64]),
+)
+
+tensorrt_llm_flags = st.builds(
+    TensorRtLlmFlags,
+    free_gpu_memory_fraction=st.sampled_from([None, 0.5, 0.95]),
+    max_tokens=st.sampled_from([None, None, 4096]),
+    max_num_tokens=st.sampled_from([None, 512]),
+    tokens_per_block=st.sampled_from([None, 32, 128]),
+)
+
+tgi_flags = st.builds(
+    TgiFlags,
+    cuda_memory_fraction=st.sampled_from([None, 0.5]),
+    max_batch_prefill_tokens=st.sampled_from([None, 512, 16_384]),
+)
+
 FLAGS: dict[Accounting, st.SearchStrategy[Flags]] = {
     "vllm": vllm_flags(),
+    "sglang": sglang_flags,
+    "tensorrt-llm": tensorrt_llm_flags,
+    "tgi": tgi_flags,
     "llama.cpp": llama_cpp_flags(),
     "transformers": transformers_flags,
 }
+
+
+TENSOR_PARALLEL: tuple[Accounting, ...] = ("vllm", "sglang", "tensorrt-llm", "tgi")
 
 
 def layouts(model: ModelArchitecture) -> st.SearchStrategy[Parallelism]:
@@ -276,8 +314,8 @@ def eras(draw: st.DrawFn, accounting: Accounting) -> Era:
 def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     model = draw(architectures())
     era = draw(eras(accounting))
-    parallel = draw(layouts(model)) if accounting == "vllm" else Parallelism()
-    spare = draw(st.integers(0, 2)) if accounting == "vllm" else draw(st.integers(0, 3))
+    parallel = draw(layouts(model)) if accounting in TENSOR_PARALLEL else Parallelism()
+    spare = draw(st.integers(0, 2 if accounting in TENSOR_PARALLEL else 3))
     flags = draw(FLAGS[accounting])
     key, value = draw(cache_bits), draw(cache_bits)
     if isinstance(flags, LlamaCppFlags) and isinstance(era, LlamaCppEra):
@@ -306,6 +344,4 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     )
 
 
-any_case: st.SearchStrategy[InferenceCase] = st.one_of(
-    cases("vllm"), cases("llama.cpp"), cases("transformers")
-)
+any_case: st.SearchStrategy[InferenceCase] = st.one_of(*(cases(accounting) for accounting in FLAGS))

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.strategies import (
+    TENSOR_PARALLEL,
     any_case,
     architectures,
     cache_bits,
@@ -26,7 +27,15 @@ from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.feed_forward import Dense
 from tonnage.engine.fit import fit_inference, inference_verdict
-from tonnage.engine.flags import Flags, LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.flags import (
+    Flags,
+    LlamaCppFlags,
+    SglangFlags,
+    TensorRtLlmFlags,
+    TgiFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.pages import paged_cache
@@ -151,7 +160,8 @@ def test_every_rank_is_in_one_ledger(case: InferenceCase) -> None:
     listed = [index for ledger in fit.ledgers for index in ledger.accelerators]
     assert len(listed) == len(set(listed))
     assert all(0 <= index < case.count for index in listed)
-    wanted = case.parallel.ranks if case.runtime.accounting == "vllm" else case.count
+    ranked = case.runtime.accounting in TENSOR_PARALLEL
+    wanted = case.parallel.ranks if ranked else case.count
     assert len(listed) == wanted
 
 
@@ -590,6 +600,9 @@ def _case(
     era = found.era(version)
     assert era is not None
     plain: dict[Accounting, Flags] = {
+        "sglang": SglangFlags(),
+        "tensorrt-llm": TensorRtLlmFlags(),
+        "tgi": TgiFlags(),
         "vllm": VllmFlags(),
         "llama.cpp": LlamaCppFlags(),
         "transformers": TransformersFlags(),
@@ -635,7 +648,9 @@ LATENT = Layer(
 """The attention of DeepSeek-V2-Lite."""
 
 
-@pytest.mark.parametrize("accounting", ["vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize(
+    "accounting", ["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"]
+)
 @pytest.mark.parametrize(
     "layer",
     [

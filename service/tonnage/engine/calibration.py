@@ -2,35 +2,40 @@
 
 Each is the 5th percentile, the median and the 95th percentile of what was measured, or
 an assumption where nothing was. Rows are published server logs, reports and measurements
-of quality A and B. The excess is stretched 1.25 times around its median, so that
-88% of the rows of a repository that is left out lie within.
+of quality A and B. The excess is stretched 1.5 times around its median, so that
+88% of the rows of an origin that is left out lie within.
 """
 
 Spread = tuple[float, float, float]
 ByteSpread = tuple[int, int, int]
 
 VLLM_ACTIVATION_EXCESS_OF_DEVICE: dict[str, Spread] = {
-    "dense": (-0.03603, -0.001837, 0.05269),  # 32 rows of 14 repositories
-    "experts": (-0.03734, 0.009007, 0.04267),  # 17 rows of 8 repositories
-    "encoder": (-0.08434, -0.005889, 0.03521),  # 10 rows of 6 repositories
-    "cross_attention": (0.07328, 0.1529, 0.5358),  # 3 rows of 2 repositories
+    "dense": (-0.05262, -0.002003, 0.06956),  # 32 rows of 21 origins
+    "experts": (-0.06336, 0.009638, 0.0527),  # 17 rows of 11 origins
+    "encoder": (-0.1039, -0.0007436, 0.04374),  # 10 rows of 9 origins
+    "cross_attention": (0.05736, 0.1529, 0.6123),  # 3 rows of 2 origins
 }
 
-# 9 rows of 5 repositories
-VLLM_ENCODER_VECTORS = (0, 18.73, 46.74)
+# 9 rows of 7 origins
+VLLM_ENCODER_VECTORS = (0, 18.93, 48)
 
-# 18 rows of 6 repositories
-VLLM_OVERHEAD_BYTES_ONE_RANK = (9 * 2**20, 124 * 2**20, 269 * 2**20)
+# 18 rows of 13 origins
+VLLM_OVERHEAD_BYTES_ONE_RANK = (5 * 2**20, 124 * 2**20, 319 * 2**20)
 
-# 7 rows of 2 repositories
-VLLM_OVERHEAD_BYTES_MANY_RANKS = (113 * 2**20, 542 * 2**20, 7895 * 2**20)
+# 7 rows of 6 origins
+VLLM_OVERHEAD_BYTES_MANY_RANKS = (113 * 2**20, 452 * 2**20, 7895 * 2**20)
 
 VLLM_GRAPH_BYTES: dict[str, ByteSpread] = {
-    "experts_one_rank": (102 * 2**20, 287 * 2**20, 1625 * 2**20),  # 9 rows of 7 repositories
-    "dense_one_rank": (0 * 2**20, 276 * 2**20, 2364 * 2**20),  # 23 rows of 13 repositories
-    "experts_many_ranks": (0 * 2**20, 4327 * 2**20, 6988 * 2**20),  # 8 rows of 3 repositories
-    "rocm": (154 * 2**20, 2166 * 2**20, 4178 * 2**20),  # 2 rows of 2 repositories
-    "dense_many_ranks": (0 * 2**20, 549 * 2**20, 1812 * 2**20),  # 7 rows of 4 repositories
+    "experts_one_rank": (102 * 2**20, 287 * 2**20, 1625 * 2**20),  # 9 rows of 7 origins
+    "dense_one_rank": (0 * 2**20, 349 * 2**20, 2178 * 2**20),  # 23 rows of 16 origins
+    "experts_many_ranks": (0 * 2**20, 4327 * 2**20, 6988 * 2**20),  # 8 rows of 3 origins
+    "rocm": (154 * 2**20, 2166 * 2**20, 4178 * 2**20),  # 2 rows of 2 origins
+    "dense_many_ranks": (0 * 2**20, 537 * 2**20, 1812 * 2**20),  # 7 rows of 6 origins
+}
+
+SGLANG_OVERHEAD_BYTES: dict[str, ByteSpread] = {
+    "many_ranks": (338 * 2**20, 773 * 2**20, 2442 * 2**20),  # 3 rows of 3 origins
+    "one_rank": (200 * 2**20, 450 * 2**20, 900 * 2**20),  # assumed
 }
 
 LLAMA_CPP_CONTEXT_BYTES: dict[str, ByteSpread] = {
@@ -41,9 +46,11 @@ LLAMA_CPP_CONTEXT_BYTES: dict[str, ByteSpread] = {
     "other": (0 * 2**20, 500 * 2**20, 1024 * 2**20),  # assumed
 }
 
-# 169 rows of 3 repositories
+# 169 rows of 3 origins
 LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.294)
 
 # assumed, not measured
+TENSORRT_LLM_OVERHEAD_BYTES = (500 * 2**20, 1000 * 2**20, 4000 * 2**20)
+TGI_OVERHEAD_BYTES = (500 * 2**20, 1000 * 2**20, 6000 * 2**20)
 TRANSFORMERS_CONTEXT_BYTES = (300 * 2**20, 500 * 2**20, 900 * 2**20)
 TRANSFORMERS_ALLOCATOR_RATIO = (1, 1.04, 1.12)

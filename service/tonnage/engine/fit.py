@@ -6,7 +6,8 @@ from typing import NamedTuple
 from .answer import InferenceFit, Ledger, Verdict
 from .case import InferenceCase
 from .errors import NotModelled
-from .memory.runtimes import llama_cpp, transformers, vllm
+from .memory.capacity import Pool
+from .memory.runtimes import llama_cpp, sglang, tensorrt_llm, tgi, transformers, vllm
 from .memory.runtimes.verdict import worst
 from .runtime import Accounting
 
@@ -14,10 +15,15 @@ from .runtime import Accounting
 class _Runtime(NamedTuple):
     estimate: Callable[[InferenceCase], InferenceFit]
     rank_ledgers: Callable[[InferenceCase], list[Ledger]]
+    pools: Callable[[InferenceCase], list[Pool]] | None = None
+    """Of runtimes that keep one pool of pages for all sequences."""
 
 
 _ACCOUNTING: dict[Accounting, _Runtime] = {
-    "vllm": _Runtime(vllm.estimate, vllm.rank_ledgers),
+    "vllm": _Runtime(vllm.estimate, vllm.rank_ledgers, vllm.pools),
+    "sglang": _Runtime(sglang.estimate, sglang.rank_ledgers, sglang.pools),
+    "tensorrt-llm": _Runtime(tensorrt_llm.estimate, tensorrt_llm.rank_ledgers, tensorrt_llm.pools),
+    "tgi": _Runtime(tgi.estimate, tgi.rank_ledgers, tgi.pools),
     "llama.cpp": _Runtime(llama_cpp.estimate, llama_cpp.rank_ledgers),
     "transformers": _Runtime(transformers.estimate, transformers.rank_ledgers),
 }
@@ -35,6 +41,15 @@ def fit_inference(case: InferenceCase) -> InferenceFit:
 def inference_verdict(case: InferenceCase) -> Verdict:
     """The verdict alone, many times cheaper than the whole answer; raises the same."""
     return worst(_accounting(case).rank_ledgers(case))
+
+
+def cache_pools(case: InferenceCase) -> list[Pool]:
+    """The cache of a rank of each pipeline stage, and the memory that the runtime finds for it.
+
+    Empty for runtimes that allocate each sequence's cache by itself.
+    """
+    runtime = _accounting(case)
+    return runtime.pools(case) if runtime.pools else []
 
 
 def _accounting(case: InferenceCase) -> _Runtime:

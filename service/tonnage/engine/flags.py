@@ -50,6 +50,44 @@ class VllmFlags(Value, frozen=True, kw_only=True):
     """Weights of each rank that stay in system memory, in GiB as vLLM counts them."""
 
 
+class SglangFlags(Value, frozen=True, kw_only=True):
+    """Flags of ``sglang.launch_server``; what is left out takes the default of the version."""
+
+    mem_fraction_static: Fraction | None = None
+    """The share of memory for weights and cache."""
+    context_length: Tokens | None = None
+    max_total_tokens: Tokens | None = None
+    """Caps the pool of tokens."""
+    max_running_requests: Count | None = None
+    chunked_prefill_size: Tokens | None = None
+    cuda_graph_max_bs: Count | None = None
+    disable_cuda_graph: bool = False
+    page_size: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
+    enable_dp_attention: bool = False
+    """Attention is copied to ``parallel.data`` groups inside the tensor ranks."""
+
+
+class TensorRtLlmFlags(Value, frozen=True, kw_only=True):
+    """Settings of ``trtllm-serve`` and its ``kv_cache_config``."""
+
+    free_gpu_memory_fraction: Fraction | None = None
+    max_tokens: Tokens | None = None
+    """Caps the cache's tokens."""
+    max_num_tokens: Tokens | None = None
+    max_batch_size: Count | None = None
+    max_seq_len: Tokens | None = None
+    tokens_per_block: Annotated[int, msgspec.Meta(ge=1, le=1024)] | None = None
+
+
+class TgiFlags(Value, frozen=True, kw_only=True):
+    """Settings of ``text-generation-launcher``."""
+
+    cuda_memory_fraction: Fraction | None = None
+    max_batch_prefill_tokens: Tokens | None = None
+    max_total_tokens: Tokens | None = None
+    """The longest request, prompt and answer together."""
+
+
 class LlamaCppFlags(Value, frozen=True, kw_only=True):
     """Flags of ``llama-server``."""
 
@@ -68,4 +106,4 @@ class TransformersFlags(Value, frozen=True, kw_only=True):
     """``eager`` builds the quadratic score matrix; ``sdpa`` and ``flash_attention_2`` do not."""
 
 
-Flags = VllmFlags | LlamaCppFlags | TransformersFlags
+Flags = VllmFlags | SglangFlags | TensorRtLlmFlags | TgiFlags | LlamaCppFlags | TransformersFlags

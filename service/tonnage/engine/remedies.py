@@ -10,7 +10,14 @@ import msgspec
 
 from .answer import InferenceFit
 from .case import InferenceCase
-from .flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from .flags import (
+    LlamaCppFlags,
+    SglangFlags,
+    TensorRtLlmFlags,
+    TgiFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from .memory.runtimes.shared import heads_divide
 from .runtime import LlamaCppEra, VllmEra
 
@@ -63,6 +70,12 @@ def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
     match case.flags:
         case VllmFlags():
             found += _vllm_settings(case, fit)
+        case SglangFlags():
+            found += _sglang_settings(case.flags)
+        case TensorRtLlmFlags():
+            found += _tensorrt_llm_settings(case.flags)
+        case TgiFlags():
+            pass
         case LlamaCppFlags():
             found += _llama_cpp_settings(case, fit)
         case TransformersFlags(attn_implementation="eager"):
@@ -77,8 +90,7 @@ def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
 def _cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
     if case.key_cache.encoding.bits_per_element < 16:
         return []
-    offered = {"vllm": "fp8", "llama.cpp": "q8_0"}
-    format_id = offered.get(case.runtime.accounting or "")
+    format_id = _SMALLER_CACHE.get(case.runtime.accounting or "")
     if format_id is None:
         return []
     return [
@@ -120,6 +132,27 @@ def _vllm_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
         found.append(Proposal(patch, "longer requests are refused"))
     if not flags.enforce_eager:
         found.append(Proposal(_flags(enforce_eager=True), "slower decoding without CUDA graphs"))
+    return found
+
+
+def _sglang_settings(flags: SglangFlags) -> list[Proposal]:
+    found = []
+    if flags.chunked_prefill_size is None or flags.chunked_prefill_size > 2048:
+        patch = _flags(chunked_prefill_size=2048)
+        found.append(Proposal(patch, "prompts are prefilled in smaller pieces"))
+    if flags.mem_fraction_static is None or flags.mem_fraction_static < 0.92:
+        cost = "less room for activations and CUDA graphs: it may die under load"
+        found.append(Proposal(_flags(mem_fraction_static=0.92), cost))
+    return found
+
+
+def _tensorrt_llm_settings(flags: TensorRtLlmFlags) -> list[Proposal]:
+    found = []
+    if flags.max_num_tokens is None or flags.max_num_tokens > 2048:
+        found.append(Proposal(_flags(max_num_tokens=2048), "smaller batches: slower prefill"))
+    if flags.free_gpu_memory_fraction is None or flags.free_gpu_memory_fraction < 0.95:
+        cost = "less room for what the profile run did not see"
+        found.append(Proposal(_flags(free_gpu_memory_fraction=0.95), cost))
     return found
 
 
@@ -167,8 +200,19 @@ def _less_work(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
     return found
 
 
+_TENSOR_PARALLEL = frozenset({"vllm", "sglang", "tensorrt-llm", "tgi"})
+_SMALLER_CACHE = {
+    "vllm": "fp8",
+    "sglang": "fp8",
+    "tensorrt-llm": "fp8",
+    "tgi": "fp8",
+    "llama.cpp": "q8_0",
+}
 _SMALLER_WEIGHTS = {
     "vllm": ("fp8", "awq"),
+    "sglang": ("fp8", "awq"),
+    "tensorrt-llm": ("fp8", "awq"),
+    "tgi": ("fp8", "awq"),
     "transformers": ("bnb-nf4",),
     "llama.cpp": ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k"),
 }
@@ -203,7 +247,7 @@ def _more_accelerators(case: InferenceCase) -> list[Proposal]:
     for factor in (2, 4, 8):
         count = case.count * factor
         cost = f"{count} accelerators instead of {case.count}"
-        if case.runtime.accounting != "vllm":
+        if case.runtime.accounting not in _TENSOR_PARALLEL:
             found.append(Proposal({"hardware": {"count": count}}, cost, "accelerators"))
             continue
         tensor = case.parallel.tensor * factor

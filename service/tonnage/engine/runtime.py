@@ -14,7 +14,7 @@ from .hardware import Capability, Stack
 from .values import Count, CountOrZero, Fraction, ShortText, Value
 from .version import parse_version
 
-Accounting = Literal["vllm", "llama.cpp", "transformers"]
+Accounting = Literal["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"]
 Level = Literal["official", "plugin", "experimental", "cpu_only", "no"]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
@@ -71,6 +71,69 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     note: Text | None = None
 
 
+class RankFraction(Value, frozen=True, kw_only=True):
+    """The share of memory for weights and cache from so many tensor ranks on."""
+
+    ranks: Count
+    fraction: Fraction
+
+
+class ReserveTier(Value, frozen=True, kw_only=True):
+    """What is left free for activations and graphs, in MiB, on devices below a size."""
+
+    below_gib: Count | None = None
+    """None: devices of any size."""
+    base_mib: CountOrZero
+    mib_per_rank: CountOrZero = 0
+    mib_per_chunked_token: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.0
+    mib_per_graph_sequence: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.0
+    least_mib: CountOrZero = 0
+
+
+class DeviceTier(Value, frozen=True, kw_only=True):
+    """A default that depends on the device's memory."""
+
+    below_gib: Count | None = None
+    amount: Count
+    amount_from_four_ranks: Count | None = None
+
+
+class SglangEra(Value, tag="sglang", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    fractions: tuple[RankFraction, ...] = ()
+    """Most ranks first; none where the reserve decides."""
+    large_device_correction: bool = False
+    """Above 96 GiB: min(f + 48 GiB (1 - f) / memory, (memory - 18 GiB) / memory)."""
+    reserve_tiers: tuple[ReserveTier, ...] = ()
+    chunked_prefill_tiers: tuple[DeviceTier, ...]
+    graph_batch_tiers: tuple[DeviceTier, ...]
+    cache_page_tokens: Count = 1
+    window_tokens_ratio: Fraction = 0.8
+    """Tokens that windowed layers keep for each that the others keep."""
+    note: Text | None = None
+
+
+class TensorRtLlmEra(Value, tag="tensorrt-llm", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    backend: Literal["engine", "pytorch"]
+    """Whether the cache takes a share of what is free after a built engine is loaded, or of what
+    a profile run's peak leaves."""
+    free_gpu_memory_fraction: Fraction = 0.9
+    kv_block_tokens: Count
+    max_num_tokens: Count = 8192
+    max_batch_size: Count = 2048
+    note: Text | None = None
+
+
+class TgiEra(Value, tag="tgi", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    wiggle_room: Fraction
+    """The share of ``CUDA_MEMORY_FRACTION`` that is really used."""
+    kv_block_tokens: Count
+    max_batch_prefill_tokens: Count = 4096
+    note: Text | None = None
+
+
 class LlamaCppEra(Value, tag="llama.cpp", tag_field="accounting", frozen=True, kw_only=True):
     since: ShortText
     micro_batch_tokens: Count = 512
@@ -91,7 +154,7 @@ class TransformersEra(Value, tag="transformers", tag_field="accounting", frozen=
     note: Text | None = None
 
 
-Era = VllmEra | LlamaCppEra | TransformersEra
+Era = VllmEra | SglangEra | TensorRtLlmEra | TgiEra | LlamaCppEra | TransformersEra
 
 
 class StackSupport(Value, frozen=True, kw_only=True):

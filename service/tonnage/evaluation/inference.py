@@ -1,6 +1,6 @@
 """Rows of serving engines: what would the engine have said of the same setup?
 
-Only vLLM is modelled.
+SGLang, TensorRT-LLM and TGI print the same quantities as vLLM under other names.
 """
 
 import msgspec
@@ -9,11 +9,9 @@ from tonnage.catalog.release import Release
 from tonnage.engine.answer import InferenceFit
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
-from tonnage.engine.fit import fit_inference
+from tonnage.engine.fit import cache_pools, fit_inference
 from tonnage.engine.hardware import Accelerator
-from tonnage.engine.memory.runtimes import vllm
 from tonnage.engine.memory.runtimes.shared import usable
-from tonnage.engine.memory.runtimes.vllm_weights import weights_of_stages
 from tonnage.engine.values import GIB
 from tonnage.plans.errors import UnknownName
 
@@ -45,7 +43,7 @@ def evaluate_inference(row: InferenceRow, release: Release, known: Known) -> Res
 
 def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     scorer = Scorer()
-    _score_weights(row, setting, scorer)
+    _score_weights(row, setting, fit, scorer)
     _score_tokens(row, setting, scorer)
     _score_capacity(row, setting, scorer)
     case, outcome = setting.case, row.observed.outcome
@@ -56,8 +54,10 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     return Result(
         id=row.id,
         groups=(
-            "vllm",
-            f"vllm since {case.era.since}" if setting.version_known else "vllm, version not stated",
+            row.engine,
+            f"{row.engine} since {case.era.since}"
+            if row.engine_version is not None
+            else f"{row.engine}, version not stated",
             f"weights {case.weights.id}",
             "one rank" if case.parallel.ranks == 1 else "many ranks",
         ),
@@ -69,12 +69,13 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     )
 
 
-def _score_weights(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
+def _score_weights(row: InferenceRow, setting: Setting, fit: InferenceFit, scorer: Scorer) -> None:
     observed = row.observed.weights_gib_per_gpu
     if setting.unstated_draft:
         scorer.left_out["weights_gib_per_gpu"] = UNSTATED_DRAFT
         return
-    heaviest = max(weights_of_stages(setting.case), key=lambda weights: weights.expected)
+    amounts = [ledger.amount("weights") for ledger in fit.ledgers]
+    heaviest = max(amounts, key=lambda weights: weights.expected)
     scorer.add(
         "weights_gib_per_gpu",
         observed,
@@ -121,7 +122,7 @@ def _same_in_every_era(case: InferenceCase) -> bool:
 
 
 def _sequences(setting: Setting, stage: int, blocks: int, length: int) -> float:
-    return blocks / setting.caches[stage].blocks(length, setting.limits.batched_tokens)
+    return blocks / setting.caches[stage].blocks(length, setting.batched_tokens)
 
 
 def _score_capacity(row: InferenceRow, setting: Setting, scorer: Scorer) -> None:
@@ -136,7 +137,7 @@ def _score_capacity(row: InferenceRow, setting: Setting, scorer: Scorer) -> None
     if reason is not None:
         scorer.left_out.update({name: reason for name, seen in wanted.items() if seen is not None})
         return
-    pools = [pool.printed for pool in vllm.pools(setting.case)]
+    pools = [pool.printed for pool in cache_pools(setting.case)]
     tightest = min(pools, key=lambda pool: pool.expected)
     scorer.add(
         share,

@@ -36,6 +36,8 @@ class InferenceSetup(msgspec.Struct, frozen=True, kw_only=True):
     dp: int | None = None
     ep: int | None = None
     gpu_memory_utilization: float | None = None
+    mem_fraction_static: float | None = None
+    free_gpu_memory_fraction: float | None = None
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None

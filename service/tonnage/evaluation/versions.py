@@ -34,6 +34,12 @@ def vllm_version(text: str | None) -> str | None:
     return version
 
 
+def released(text: str | None) -> str | None:
+    """The release that a version names, an open last part (``1.x``) counting as its newest."""
+    found = _RELEASE.match(text or "")
+    return found.group(1).replace("x", "9") if found else None
+
+
 def llama_cpp_version(engine: str, build: str | None) -> str | None:
     """``1691 (7082d24)`` is b1691; None where no build is stated."""
     if engine == "ik_llama.cpp":

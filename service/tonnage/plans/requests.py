@@ -4,7 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from tonnage.engine.flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.flags import (
+    LlamaCppFlags,
+    SglangFlags,
+    TensorRtLlmFlags,
+    TgiFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.precision import WeightEncoding
@@ -66,6 +73,21 @@ class VllmRuntime(_Part, frozen=True, kw_only=True, tag="vllm", tag_field="name"
     flags: VllmFlags = VllmFlags()
 
 
+class SglangRuntime(_Part, frozen=True, kw_only=True, tag="sglang", tag_field="name"):
+    version: VersionText | None = None
+    flags: SglangFlags = SglangFlags()
+
+
+class TensorRtLlmRuntime(_Part, frozen=True, kw_only=True, tag="tensorrt-llm", tag_field="name"):
+    version: VersionText | None = None
+    flags: TensorRtLlmFlags = TensorRtLlmFlags()
+
+
+class TgiRuntime(_Part, frozen=True, kw_only=True, tag="tgi", tag_field="name"):
+    version: VersionText | None = None
+    flags: TgiFlags = TgiFlags()
+
+
 class LlamaCppRuntime(_Part, frozen=True, kw_only=True, tag="llama.cpp", tag_field="name"):
     version: VersionText | None = None
     flags: LlamaCppFlags = LlamaCppFlags()
@@ -76,7 +98,16 @@ class TransformersRuntime(_Part, frozen=True, kw_only=True, tag="transformers", 
     flags: TransformersFlags = TransformersFlags()
 
 
-RuntimeChoice = VllmRuntime | LlamaCppRuntime | TransformersRuntime
+RuntimeChoice = (
+    VllmRuntime
+    | SglangRuntime
+    | TensorRtLlmRuntime
+    | TgiRuntime
+    | LlamaCppRuntime
+    | TransformersRuntime
+)
+TENSOR_PARALLEL = (VllmRuntime, SglangRuntime, TensorRtLlmRuntime, TgiRuntime)
+"""Servers that split a model over accelerators by tensor ranks unless told otherwise."""
 
 
 class Formats(_Part, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from tonnage.engine.workload import Parallelism
 from .devices import devices_of
 from .formats import Checkpoint, caches_of, weights_of
 from .names import record_of
-from .requests import FitInferenceRequest, InlineModel, runtime_name
+from .requests import TENSOR_PARALLEL, FitInferenceRequest, InlineModel, runtime_name
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> t
 def _parallel(request: FitInferenceRequest, count: int, notes: list[Note]) -> Parallelism:
     if request.parallel is not None:
         return request.parallel
-    if runtime_name(request) != "vllm" or count == 1:
+    if not isinstance(request.runtime, TENSOR_PARALLEL) or count == 1:
         return Parallelism()
     notes.append(
         Note(

@@ -35,6 +35,8 @@ class PoolRules(NamedTuple):
     """Whether ``longest_tokens`` was set: then no room for it is no start."""
     hybrids_by_concurrency: bool = False
     """Whether the token count of hybrids is concurrency x length."""
+    groups: int = 1
+    """Pools beside each other inside one replica, as of data-parallel attention."""
 
 
 class _Held(NamedTuple):
@@ -66,7 +68,7 @@ def pool_capacity(case: InferenceCase, rules: PoolRules, pools: list[Pool]) -> C
     low = _least(case, rules, needs, [amount.low for amount in memory])
     expected = _least(case, rules, needs, [amount.expected for amount in memory])
     high = _least(case, rules, needs, [amount.high for amount in memory])
-    replicas = case.parallel.data
+    replicas = case.parallel.data * rules.groups
     return Capacity(
         kv_tokens=Estimate(low.tokens, expected.tokens, high.tokens).times(replicas),
         sequences_at_context=Estimate(low.sequences, expected.sequences, high.sequences).times(
@@ -100,7 +102,7 @@ def _held(case: InferenceCase, rules: PoolRules, need: _Needs, memory: int) -> _
     else:
         tokens = blocks // groups * cache.block_tokens
     starts = blocks >= need.of_start
-    sequences = ceil_div(case.workload.concurrent_sequences, case.parallel.data)
+    sequences = ceil_div(case.workload.concurrent_sequences, case.parallel.data * rules.groups)
     longest = cache.longest(blocks // sequences, rules.batched_tokens, limit)
     held = blocks // need.of_context if starts else 0
     return _Held(tokens, held, longest if starts or not rules.fixed_length else 0)

@@ -1,5 +1,6 @@
 """What the accountings have in common: usable memory, checks of the layout, intervals."""
 
+from tonnage.engine.answer import Note
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
@@ -65,6 +66,21 @@ def check_layout(case: InferenceCase) -> None:
         )
     if parallel.expert > 1:
         _check_experts(case)
+
+
+def idle_accelerators(case: InferenceCase) -> tuple[Note, ...]:
+    """A warning where the layout leaves some unused."""
+    idle = case.count - case.parallel.ranks
+    if idle <= 0:
+        return ()
+    return (
+        Note(
+            code="accelerators_stay_idle",
+            text=f"{idle} of {case.count} accelerators are not used: tensor x pipeline x data "
+            f"is {case.parallel.ranks}.",
+            pointer="/parallel",
+        ),
+    )
 
 
 def heads_divide(model: ModelArchitecture, tensor: int) -> bool:

@@ -6,6 +6,7 @@ from tonnage.engine.answer import Note
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.capacity import Pool
+from tonnage.engine.memory.runtimes.shared import idle_accelerators
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
 from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
@@ -45,17 +46,7 @@ def assumptions(case: InferenceCase, limits: Limits) -> tuple[Note, ...]:
 
 
 def warnings(case: InferenceCase, limits: Limits, pools: list[Pool]) -> tuple[Note, ...]:
-    notes = []
-    idle = case.count - case.parallel.ranks
-    if idle:
-        notes.append(
-            Note(
-                code="accelerators_stay_idle",
-                text=f"{idle} of {case.count} accelerators are not used: tensor x pipeline x data "
-                f"is {case.parallel.ranks}.",
-                pointer="/parallel",
-            )
-        )
+    notes = list(idle_accelerators(case))
     per_replica = ceil_div(case.workload.concurrent_sequences, case.parallel.data)
     if per_replica > limits.sequences:
         notes.append(

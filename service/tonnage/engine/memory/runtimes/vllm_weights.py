@@ -1,9 +1,7 @@
 """What does a vLLM rank load before it profiles: weights, repacking, adapters and drafts?
 
-``weights by module + what the allocator keeps beyond them + rotary tables + absorbed projections of
-latent attention + padding of repacked experts + adapter slots + the draft``, less what is offloaded
-to system memory. Where publishers of a format leave different modules unquantized, the amount spans
-their recipes.
+``what every PyTorch server loads + absorbed projections of latent attention + padding of repacked
+experts + adapter slots + the draft``, less what is offloaded to system memory.
 """
 
 from typing import cast
@@ -12,14 +10,13 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import VllmFlags
-from tonnage.engine.memory.allocator import stage_left_over
+from tonnage.engine.memory.loaded import loaded_of_stages, over_recipes
 from tonnage.engine.memory.lora import lora_bytes
 from tonnage.engine.memory.prediction import prediction_bytes, prediction_layers
 from tonnage.engine.memory.weights import (
     encoder_bytes,
     expert_bytes,
     padded_share,
-    stage_weights,
     stages,
 )
 from tonnage.engine.precision import WeightEncoding
@@ -35,13 +32,7 @@ def expert_ranks(case: InferenceCase) -> int:
 
 def weights_of_stages(case: InferenceCase) -> list[Estimate]:
     """What one rank of each pipeline stage loads."""
-    usual, other = case.weights.encoding.recipes(experts=bool(case.model.experts))
-    amounts = _loaded(case, usual)
-    if other != usual:
-        amounts = [
-            Estimate(min(one.low, two.low), one.expected, max(one.high, two.high))
-            for one, two in zip(amounts, _loaded(case, other), strict=True)
-        ]
+    amounts = over_recipes(case, lambda encoding: _loaded(case, encoding))
     kept = cast(VllmFlags, case.flags).cpu_offload_gb * GIB
     if not kept or cast(VllmEra, case.era).offloaded_weights == "counted":
         return amounts
@@ -58,18 +49,12 @@ def offloaded_bytes(case: InferenceCase) -> int:
 
 def _loaded(case: InferenceCase, encoding: WeightEncoding) -> list[Estimate]:
     parallel, model = case.parallel, case.model
-    split = (model, encoding, parallel.tensor, parallel.pipeline, expert_ranks(case))
-    everywhere = 2 * model.longest_context_tokens * model.rotary_width
-    everywhere += (_absorbed_projections(case) + _adapters(case)) // parallel.pipeline
-    found = []
-    for stage, amount, more in zip(
-        stages(model, parallel.pipeline),
-        stage_weights(*split),
-        stage_left_over(*split),
-        strict=True,
-    ):
-        exact = Estimate.exact(amount + more + everywhere)
-        found.append(exact + _expert_padding(case, encoding, stage))
+    everywhere = (_absorbed_projections(case) + _adapters(case)) // parallel.pipeline
+    amounts = loaded_of_stages(case, encoding, parallel.tensor, expert_ranks(case))
+    found = [
+        Estimate.exact(amount + everywhere) + _expert_padding(case, encoding, stage)
+        for stage, amount in zip(stages(model, parallel.pipeline), amounts, strict=True)
+    ]
     if cast(VllmFlags, case.flags).language_model_only:
         towers = encoder_bytes(model, encoding, parallel.tensor)
         found[0] = (found[0] - Estimate.exact(towers)).at_least(0)
