@@ -155,6 +155,22 @@ def test_the_verdict_is_that_of_the_fullest_accelerator(case: InferenceCase) -> 
 
 @laws
 @given(any_case)
+def test_the_outcome_agrees_with_the_verdict(case: InferenceCase) -> None:
+    fit = fit_inference(case)
+    assert fit.outcome is not None
+    code = fit.outcome.code
+    if fit.verdict == "fits":
+        assert code == "starts"
+    elif fit.verdict == "tight":
+        assert code == "starts_and_may_run_out"
+    else:
+        assert code not in ("starts", "starts_and_may_run_out")
+    for ledger in fit.ledgers:
+        assert 0 <= ledger.start_bytes <= ledger.amount("kv_cache").expected
+
+
+@laws
+@given(any_case)
 def test_every_rank_is_in_one_ledger(case: InferenceCase) -> None:
     fit = fit_inference(case)
     listed = [index for ledger in fit.ledgers for index in ledger.accelerators]
@@ -385,7 +401,8 @@ def test_what_is_promised_is_within_the_pool(case: InferenceCase) -> None:
         if pages.group_count == 1 and not pages.groups[0].is_state:
             tokens = fit.capacity.kv_tokens.expected // case.parallel.data
             assert tokens % block == 0 or len(fit.ledgers) > 1
-            assert tokens // block * pages.block_bytes <= max(pool.expected, 0)
+            printed = fit.capacity.kv_cache_bytes.expected
+            assert tokens // block * pages.block_bytes <= max(printed, 0)
 
 
 # --- monotony

@@ -17,7 +17,7 @@ from tonnage.engine.hardware import (
 )
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.precision import CacheEncoding, WeightEncoding
-from tonnage.engine.runtime import Accounting, DataFlow, Era, FormatSupport, StackSupport
+from tonnage.engine.runtime import Accounting, DataFlow, Era, FormatSupport, Message, StackSupport
 from tonnage.engine.values import Bytes, Count, ParameterCount
 
 Kind = Literal[
@@ -229,6 +229,7 @@ class RuntimeRecord(Record, tag="runtimes", tag_field="kind", frozen=True, kw_on
     """Schemes as the project's documents name them."""
     parallelism: tuple[Line, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 class FormatRecord(Record, tag="formats", tag_field="kind", frozen=True, kw_only=True):

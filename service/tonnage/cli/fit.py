@@ -100,7 +100,10 @@ def _capacity(capacity: Any) -> list[str]:
 
 def _rendered(answer: Any) -> str:
     gib = 2**30
-    lines = [answer.summary, ""]
+    lines = [answer.summary, answer.outcome.text]
+    if answer.outcome.message:
+        lines += ["", f"  {answer.outcome.message}"]
+    lines.append("")
     for ranks in answer.ledger:
         count = len(ranks.accelerators)
         lines.append(

@@ -17,6 +17,17 @@ Component = Literal[
     "reserve",
     "in_use",
 ]
+OutcomeCode = Literal[
+    "starts",
+    "starts_and_may_run_out",
+    "starts_and_queues",
+    "memory_in_use",
+    "weights_do_not_fit",
+    "states_do_not_fit",
+    "profile_does_not_fit",
+    "no_room_for_cache",
+    "cache_too_small",
+]
 Support = Literal["yes", "no", "unknown", "limited"]
 
 
@@ -42,6 +53,8 @@ class Ledger(msgspec.Struct, frozen=True):
     usable: int
     components: tuple[Entry, ...]
     free: Estimate
+    start_bytes: int = 0
+    """Of cache that the runtime needs room for to start at all; more work only waits."""
     refusal: Refusal | None = None
 
     @property
@@ -61,11 +74,12 @@ def ledger(
     usable: int,
     entries: list[Entry],
     refusal: Refusal | None = None,
+    start_bytes: int = 0,
 ) -> Ledger:
     """A ledger of the entries that hold anything; what they leave is free (or missing)."""
     held = tuple(entry for entry in entries if entry.bytes != ZERO)
     free = Estimate.exact(usable) - total([entry.bytes for entry in held])
-    return Ledger(accelerators, usable, held, free, refusal)
+    return Ledger(accelerators, usable, held, free, start_bytes, refusal)
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +109,14 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     pointer: str | None = None
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What the runtime would do; ``message`` is what it would print, where that is known."""
+
+    code: OutcomeCode
+    text: str
+    message: str | None = None
+
+
 class InferenceFit(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     bound_by: Component
@@ -103,3 +125,4 @@ class InferenceFit(msgspec.Struct, frozen=True, kw_only=True):
     host_bytes: int
     assumptions: tuple[Note, ...] = ()
     warnings: tuple[Note, ...] = ()
+    outcome: Outcome | None = None

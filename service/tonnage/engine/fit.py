@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from .answer import InferenceFit, Ledger, Verdict
 from .case import InferenceCase
 from .errors import NotModelled
 from .memory.capacity import Pool
 from .memory.runtimes import llama_cpp, sglang, tensorrt_llm, tgi, transformers, vllm
 from .memory.runtimes.verdict import worst
+from .outcome import outcome_of
 from .runtime import Accounting
 
 
@@ -35,7 +38,8 @@ def fit_inference(case: InferenceCase) -> InferenceFit:
     Raises Contradiction for layouts and lengths that exclude each other, NotModelled for a runtime
     without accounting.
     """
-    return _accounting(case).estimate(case)
+    fit = _accounting(case).estimate(case)
+    return msgspec.structs.replace(fit, outcome=outcome_of(case, fit))
 
 
 def inference_verdict(case: InferenceCase) -> Verdict:

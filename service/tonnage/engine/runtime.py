@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from .answer import OutcomeCode
 from .hardware import Capability, Stack
 from .values import Count, CountOrZero, Fraction, ShortText, Value
 from .version import parse_version
@@ -157,6 +158,18 @@ class TransformersEra(Value, tag="transformers", tag_field="accounting", frozen=
 Era = VllmEra | SglangEra | TensorRtLlmEra | TgiEra | LlamaCppEra | TransformersEra
 
 
+class Message(Value, frozen=True, kw_only=True):
+    """What a runtime prints in an outcome, from a version on.
+
+    ``{needed}`` and ``{available}`` stand for GiB, ``{length}``, ``{longest}`` and ``{tokens}`` for
+    tokens.
+    """
+
+    code: OutcomeCode
+    since: ShortText
+    text: Text
+
+
 class StackSupport(Value, frozen=True, kw_only=True):
     stack: Stack
     level: Level
@@ -202,6 +215,8 @@ class Runtime(Value, frozen=True, kw_only=True, dict=True, cache_hash=True):
     """``0.11.0``, or a build number as ``b6500``."""
     formats: tuple[FormatSupport, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
+    messages: tuple[Message, ...] = ()
+    """Oldest first."""
 
     @cached_property
     def stack_support(self) -> dict[Stack, StackSupport]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.engine.answer import Capacity, Component, Ledger, Note, Verdict
+from tonnage.engine.answer import Capacity, Component, Ledger, Note, Outcome, Verdict
 from tonnage.engine.runtime import DataFlow
 from tonnage.engine.support import SupportAnswer
 
@@ -50,6 +50,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 class FitInferenceAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     bound_by: Component
+    outcome: Outcome
+    """What the runtime would do, and the words that it would print."""
     summary: str
     subject: Subject
     ledger: tuple[Ledger, ...]

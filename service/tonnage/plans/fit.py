@@ -7,7 +7,7 @@ import msgspec
 from tonnage import ENGINE_VERSION
 from tonnage.canonical import canonical, plain
 from tonnage.catalog.release import Release
-from tonnage.engine.answer import InferenceFit, Verdict
+from tonnage.engine.answer import InferenceFit, Outcome, Verdict
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
 from tonnage.engine.fit import fit_inference, inference_verdict
@@ -34,6 +34,7 @@ def answer_fit(request: FitInferenceRequest, release: Release) -> FitInferenceAn
     return FitInferenceAnswer(
         verdict=fit.verdict,
         bound_by=fit.bound_by,
+        outcome=_outcome(fit),
         summary=summary(question, fit),
         subject=_subject(question),
         ledger=fit.ledgers,
@@ -52,6 +53,11 @@ def answer_fit(request: FitInferenceRequest, release: Release) -> FitInferenceAn
             request_digest=request_digest(request),
         ),
     )
+
+
+def _outcome(fit: InferenceFit) -> Outcome:
+    assert fit.outcome is not None
+    return fit.outcome
 
 
 def request_digest(request: FitInferenceRequest) -> str:

@@ -65,12 +65,17 @@ def pool_capacity(case: InferenceCase, rules: PoolRules, pools: list[Pool]) -> C
         for pool in pools
     ]
     memory = [pool.memory for pool in pools]
+    printed = [pool.printed for pool in pools]
     low = _least(case, rules, needs, [amount.low for amount in memory])
     expected = _least(case, rules, needs, [amount.expected for amount in memory])
     high = _least(case, rules, needs, [amount.high for amount in memory])
     replicas = case.parallel.data * rules.groups
     return Capacity(
-        kv_tokens=Estimate(low.tokens, expected.tokens, high.tokens).times(replicas),
+        kv_tokens=Estimate(
+            _least(case, rules, needs, [amount.low for amount in printed]).tokens,
+            _least(case, rules, needs, [amount.expected for amount in printed]).tokens,
+            _least(case, rules, needs, [amount.high for amount in printed]).tokens,
+        ).times(replicas),
         sequences_at_context=Estimate(low.sequences, expected.sequences, high.sequences).times(
             replicas
         ),

@@ -133,7 +133,8 @@ def _ledger(
         Entry("reserve", device_margin(memory), "how far the device's total is not known"),
         Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
     ]
-    return ledger((device,), memory.expected_bytes, entries)
+    cached = next((e.bytes.expected for e in entries if e.name == "kv_cache"), 0)
+    return ledger((device,), memory.expected_bytes, entries, start_bytes=cached)
 
 
 def compute_estimate(case: InferenceCase, device: int, context: int) -> Estimate:

@@ -92,7 +92,8 @@ def ledgers_and_pools(case: InferenceCase, server: Server) -> tuple[list[Ledger]
             text = f"the cache is capped at {gib(most)} and the workload needs {gib(needed)}"
             refusal = Refusal("kv_cache", text)
         accelerators = accelerators_of_stage(case, index)
-        ranks = ledger(accelerators, memory.expected_bytes, entries, refusal)
+        start = cache.block_bytes * _start_blocks(server, cache)
+        ranks = ledger(accelerators, memory.expected_bytes, entries, refusal, start)
         left = ranks.free + Estimate.exact(needed)
         if most is not None:
             left = Estimate(min(left.low, most), min(left.expected, most), min(left.high, most))
@@ -106,9 +107,12 @@ def _needed(case: InferenceCase, server: Server, cache: PagedCache) -> int:
     sequences = ceil_div(case.workload.concurrent_sequences, pools)
     batched = server.rules.batched_tokens
     blocks = sequences * cache.blocks(case.workload.context_tokens, batched)
-    if server.rules.start_tokens:
-        blocks = max(blocks, cache.blocks(server.rules.start_tokens, batched))
-    return cache.block_bytes * blocks
+    return cache.block_bytes * max(blocks, _start_blocks(server, cache))
+
+
+def _start_blocks(server: Server, cache: PagedCache) -> int:
+    tokens = server.rules.start_tokens
+    return cache.blocks(tokens, server.rules.batched_tokens) if tokens else 0
 
 
 def fit_of(case: InferenceCase, server: Server, assumptions: tuple[Note, ...]) -> InferenceFit:

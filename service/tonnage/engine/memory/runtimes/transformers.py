@@ -142,7 +142,7 @@ def _ledgers(case: InferenceCase, context: int, sequences: int) -> list[Ledger]:
             Entry("reserve", device_margin(memory), "how far the device's total is not known"),
             Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
         ]
-        found.append(ledger((device,), memory.expected_bytes, entries))
+        found.append(ledger((device,), memory.expected_bytes, entries, start_bytes=cached))
     return found
 
 

@@ -91,10 +91,14 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
             Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
         ]
         refusal = _refusal(case, era, flags, memory, needed)
-        ranks = ledger(accelerators_of_stage(case, index), memory, entries, refusal)
+        start = cache.block_bytes * cache.blocks(limits.model_tokens, limits.batched_tokens)
+        ranks = ledger(accelerators_of_stage(case, index), memory, entries, refusal, start)
         ledgers.append(ranks)
         left = _pool(flags, ranks, needed)
-        pools.append(Pool(cache, left, left + _reversed(terms.beyond_margin)))
+        printed = left + _reversed(terms.beyond_margin)
+        if flags.kv_cache_memory_bytes is not None:
+            printed = Estimate.exact(flags.kv_cache_memory_bytes)
+        pools.append(Pool(cache, left, printed))
     return ledgers, pools
 
 

@@ -82,7 +82,14 @@ def activation_class(case: InferenceCase) -> str:
         return "cross_attention"
     if any(extra.role == "encoder" and extra.loaded for extra in case.model.extras):
         return "encoder"
-    return "experts" if case.model.experts else "dense"
+    if case.model.experts:
+        return "experts"
+    return f"dense_{_ranks(case)}"
+
+
+def _ranks(case: InferenceCase) -> str:
+    """Whether ranks exchange vectors inside a layer or stage: data-parallel ones do not."""
+    return "many_ranks" if case.parallel.tensor * case.parallel.pipeline > 1 else "one_rank"
 
 
 def graph_class(case: InferenceCase) -> str:
@@ -90,5 +97,4 @@ def graph_class(case: InferenceCase) -> str:
     stacks = case.accelerator.stacks
     if "rocm" in stacks and "cuda" not in stacks:
         return "rocm"
-    ranks = "many_ranks" if case.parallel.ranks > 1 else "one_rank"
-    return f"{'experts' if case.model.experts else 'dense'}_{ranks}"
+    return f"{'experts' if case.model.experts else 'dense'}_{_ranks(case)}"
