@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from benchmarks import cpu
 from benchmarks.client import Address, Figures, measure
 from benchmarks.servers import ECHO, EMPTY, SERVICE, running
 from tonnage.local.up import database, prepare
@@ -89,7 +90,9 @@ def main() -> int:
             f"{name:46}{one.per_second:8.0f}{one.p50_ms:9.3f}{one.p99_ms:9.3f}  "
             f"{many.per_second:10.0f}{many.p50_ms:9.3f}{many.p99_ms:9.3f}"
         )
-    return _verdict(rounds)
+    failed = _verdict(rounds)
+    cpu.report()
+    return failed
 
 
 def _median(figures: list[Figures]) -> Figures:

@@ -70,12 +70,15 @@ def pool_capacity(case: InferenceCase, rules: PoolRules, pools: list[Pool]) -> C
     expected = _least(case, rules, needs, [amount.expected for amount in memory])
     high = _least(case, rules, needs, [amount.high for amount in memory])
     replicas = case.parallel.data * rules.groups
-    return Capacity(
-        kv_tokens=Estimate(
+    tokens = Estimate(low.tokens, expected.tokens, high.tokens)
+    if printed != memory:
+        tokens = Estimate(
             _least(case, rules, needs, [amount.low for amount in printed]).tokens,
             _least(case, rules, needs, [amount.expected for amount in printed]).tokens,
             _least(case, rules, needs, [amount.high for amount in printed]).tokens,
-        ).times(replicas),
+        )
+    return Capacity(
+        kv_tokens=tokens.times(replicas),
         sequences_at_context=Estimate(low.sequences, expected.sequences, high.sequences).times(
             replicas
         ),

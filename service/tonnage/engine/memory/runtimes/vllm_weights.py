@@ -42,9 +42,11 @@ def weights_of_stages(case: InferenceCase) -> list[Estimate]:
 def offloaded_bytes(case: InferenceCase) -> int:
     """Weights of all ranks that are left in system memory."""
     kept = round(cast(VllmFlags, case.flags).cpu_offload_gb * GIB)
+    if not kept:
+        return 0
     ranks = case.parallel.tensor * case.parallel.data
     whole = _loaded(case, case.weights.encoding.recipes(experts=bool(case.model.experts))[0])
-    return sum(min(kept, amount.expected) * ranks for amount in whole) if kept else 0
+    return sum(min(kept, amount.expected) * ranks for amount in whole)
 
 
 def _loaded(case: InferenceCase, encoding: WeightEncoding) -> list[Estimate]:
