@@ -27,6 +27,7 @@ from tonnage.catalog.seed import seed_release
 from tonnage.engine import calibration
 from tonnage.engine.errors import EngineError
 from tonnage.engine.flags import VllmFlags
+from tonnage.engine.memory.loaded import loaded
 from tonnage.engine.memory.runtimes.llama_cpp import backend
 from tonnage.engine.memory.runtimes.llama_cpp_terms import compute_bytes
 from tonnage.engine.memory.runtimes.shared import usable
@@ -170,14 +171,23 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
 
 
 def _sglang_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]:
-    """What a device had lost before anything was loaded, from "free 78.94 -> 30.65" in a log."""
-    seen = _FREE_BEFORE_LOAD.search(row.note or "")
-    if row.engine != "sglang" or seen is None:
+    """What a load takes beside its weights, and what a device had lost before it, from "free 78.94
+    -> 30.65" in a log."""
+    case, found = setting.case, []
+    if row.engine != "sglang" or case.accelerator.unified_memory:
         return []
-    case = setting.case
+    load = row.observed.weights_gib_per_gpu
+    if load is not None and case.parallel.data == 1:
+        tensor = case.parallel.tensor
+        parts = max(amount.expected for amount in loaded(case, tensor, tensor))
+        found.append(("SGLANG_LOAD_BYTES", load * GIB - parts))
+    seen = _FREE_BEFORE_LOAD.search(row.note or "")
+    if seen is None:
+        return found
     many = case.parallel.tensor * case.parallel.pipeline > 1
     lost = usable(case.accelerator).expected_bytes - float(seen.group(1)) * GIB
-    return [(f"SGLANG_OVERHEAD_BYTES.{'many_ranks' if many else 'one_rank'}", max(lost, 0))]
+    found.append((f"SGLANG_OVERHEAD_BYTES.{'many_ranks' if many else 'one_rank'}", max(lost, 0)))
+    return found
 
 
 def _graphs(row: InferenceRow, setting: Setting) -> float | None:
@@ -391,6 +401,7 @@ CONSTANTS_IN_ORDER = (
     "VLLM_OVERHEAD_BYTES_ONE_RANK",
     "VLLM_OVERHEAD_BYTES_MANY_RANKS",
     "VLLM_GRAPH_BYTES",
+    "SGLANG_LOAD_BYTES",
     "SGLANG_OVERHEAD_BYTES",
     "LLAMA_CPP_CONTEXT_BYTES",
     "LLAMA_CPP_COMPUTE_RATIO",

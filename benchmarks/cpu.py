@@ -16,7 +16,7 @@ ANSWERS = 300
 
 class Goal(NamedTuple):
     model: str
-    count: int
+    accelerators: int
     microseconds: int
 
 
@@ -43,7 +43,7 @@ def microseconds(goal: Goal) -> float:
 def _question(goal: Goal, context: int) -> FitInferenceRequest:
     plain: dict[str, Any] = {
         "model": goal.model,
-        "hardware": {"accelerator": "nvidia-h100-80gb-sxm", "count": goal.count},
+        "hardware": {"accelerator": "nvidia-h100-80gb-sxm", "count": goal.accelerators},
         "runtime": {"name": "vllm"},
         "workload": {"context_tokens": context, "concurrent_sequences": 4},
     }

@@ -34,6 +34,9 @@ VLLM_GRAPH_BYTES: dict[str, ByteSpread] = {
     "dense_many_ranks": (0 * 2**20, 537 * 2**20, 1812 * 2**20),  # 7 rows of 6 origins
 }
 
+# 12 rows of 12 origins
+SGLANG_LOAD_BYTES = (16 * 2**20, 66 * 2**20, 2201 * 2**20)
+
 SGLANG_OVERHEAD_BYTES: dict[str, ByteSpread] = {
     "many_ranks": (338 * 2**20, 773 * 2**20, 2442 * 2**20),  # 3 rows of 3 origins
     "one_rank": (200 * 2**20, 450 * 2**20, 900 * 2**20),  # assumed

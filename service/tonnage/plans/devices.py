@@ -26,6 +26,12 @@ def devices_of(hardware: Hardware, release: Release, notes: list[Note]) -> Devic
             pointer="/hardware",
             remedy="an accelerator with its count, or a machine",
         )
+    if hardware.slice is not None and not isinstance(hardware.accelerator, str):
+        raise Contradiction(
+            "a slice is of an accelerator that the catalog has by name",
+            pointer="/hardware/slice",
+            remedy="an accelerator's id, or a spec sheet with the slice's own memory",
+        )
     if hardware.machine is not None:
         return _machine(hardware, release, notes)
     if isinstance(hardware.accelerator, Accelerator):
@@ -45,9 +51,33 @@ def devices_of(hardware: Hardware, release: Release, notes: list[Note]) -> Devic
     )
     assert isinstance(record, AcceleratorRecord)
     _say_derived(record, notes)
-    return Devices(
-        facts=release.accelerator(record), id=record.id, machine=None, count=hardware.count or 1
+    facts = release.accelerator(record)
+    if hardware.slice is not None:
+        facts = _slice_of(facts, record, hardware.slice, notes)
+    return Devices(facts=facts, id=record.id, machine=None, count=hardware.count or 1)
+
+
+def _slice_of(
+    facts: Accelerator, record: AcceleratorRecord, profile: str, notes: list[Note]
+) -> Accelerator:
+    found = next((s for s in record.slices if s.profile.lower() == profile.lower()), None)
+    if found is None:
+        known = ", ".join(entry.profile for entry in record.slices)
+        raise Contradiction(
+            f"{record.name} has no profile {profile!r}",
+            pointer="/hardware/slice",
+            remedy=f"one of {known}" if known else "leave it out: no profile of it is known",
+        )
+    notes.append(
+        Note(
+            code="slice_of_accelerator",
+            text=f"Each accelerator is a {found.profile} of a {record.name}, which holds at most "
+            f"{found.most_per_device} of them.",
+            pointer="/hardware/slice",
+        )
     )
+    part = _part_of(facts, found.memory_bytes / facts.marketed_memory_bytes)
+    return msgspec.structs.replace(part, name=f"{facts.name} {found.profile}")
 
 
 def _say_derived(record: AcceleratorRecord, notes: list[Note]) -> None:

@@ -61,6 +61,9 @@ class Hardware(_Part, frozen=True, kw_only=True):
 
     accelerator: Name | Accelerator | None = None
     """An id or alias, or a spec sheet."""
+    slice: Name | None = None
+    """A partition of the accelerator by its profile (``1g.10gb`` of MIG); ``count`` then counts
+    slices, and tensor parallelism over slices of one device has no link of its own."""
     machine: Name | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
     """Accelerators; with a machine, how many of its accelerators to use (all when left out)."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.precision import WeightEncoding
 
 from .checkpoints import counted
 from .errors import UnreadableFile
@@ -72,8 +73,12 @@ def has_head(names: Iterable[str]) -> bool:
 
 
 def checkpoint_findings(
-    architecture: ModelArchitecture, form: str, said: Published
+    architecture: ModelArchitecture,
+    form: str,
+    said: Published,
+    own: WeightEncoding | None = None,
 ) -> Iterator[str]:
+    """``own``: what the checkpoint stores its parts in, where that differs from the format."""
     if said.unknown:
         yield (
             f"{len(said.unknown)} tensors of whole numbers are not counted, as no known scheme "
@@ -85,7 +90,7 @@ def checkpoint_findings(
         counts = without_tied_head(architecture, said)
     disagreements = [
         *count_findings(architecture, counts.parameters),
-        *_bytes_findings(architecture, form, said),
+        *_bytes_findings(architecture, form, said, own),
     ]
     yield from disagreements
 
@@ -110,9 +115,11 @@ def _near(parameters: int, counts: Iterable[int]) -> bool:
     return any(abs(one - parameters) <= WIDEST_COUNT_DIFFERENCE * parameters for one in counts)
 
 
-def _bytes_findings(architecture: ModelArchitecture, form: str, said: Published) -> Iterator[str]:
+def _bytes_findings(
+    architecture: ModelArchitecture, form: str, said: Published, own: WeightEncoding | None
+) -> Iterator[str]:
     """Only where the count agrees or is not known: a wrong count says it all."""
-    encoding = encoding_of(form)
+    encoding = own or encoding_of(form)
     if encoding is None or not said.bytes:
         return
     if said.parameters and any(count_findings(architecture, said.parameters)):

@@ -8,6 +8,7 @@ import msgspec
 from tonnage.catalog.kinds import ModelRecord, Source
 from tonnage.engine.errors import Contradiction, UnknownArchitecture
 from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.precision import WeightEncoding
 
 from .agreement import (
     checkpoint_findings,
@@ -17,13 +18,14 @@ from .agreement import (
     published,
     without_tied_head,
 )
+from .encodings import own_encoding
 from .errors import GGUF_POINTER, UnreadableFile
 from .gguf import Header, read_header
 from .gguf_architectures import FAMILIES, architecture_from_gguf
 from .huggingface import architecture_from_config
 from .number_formats import checkpoint_format_from_config
 from .requests import ImportedModel, ImportModelRequest
-from .sizes import active_parameters
+from .sizes import active_parameters, encoding_of
 
 ModelType = Literal[
     "decoder",
@@ -65,17 +67,23 @@ def _from_config(request: ImportModelRequest, config: dict[str, Any]) -> Importe
     bits = scheme.get("bits") if isinstance(scheme, dict) else None
     said = published(request.safetensors_index, request.safetensors_header, form, bits)
     model_type = str(config.get("model_type"))
+    names = said.names or frozenset(request.safetensors_header or ())
     record = _record(
         request,
         architecture,
         source="config.json supplied by the caller",
         checkpoint_format=form,
+        checkpoint_encoding=own_encoding(encoding_of(form), architecture, config, names),
         model_type=model_type,
         type=_type(architecture, model_type, config.get("architectures")),
         family=request.family or model_type,
         published_parameters=without_tied_head(architecture, said).parameters,
     )
-    return _answer(record, architecture, list(checkpoint_findings(architecture, form, said)))
+    return _answer(
+        record,
+        architecture,
+        list(checkpoint_findings(architecture, form, said, record.checkpoint_encoding)),
+    )
 
 
 def _from_gguf(request: ImportModelRequest, encoded: str) -> ImportedModel:
@@ -158,6 +166,7 @@ def _record(
     type: ModelType,  # noqa: A002
     family: str,
     published_parameters: int | None,
+    checkpoint_encoding: WeightEncoding | None = None,
     vendor: str | None = None,
     licence: str | None = None,
 ) -> ModelRecord:
@@ -176,6 +185,7 @@ def _record(
             else architecture
         ),
         checkpoint_format=checkpoint_format,
+        checkpoint_encoding=checkpoint_encoding,
         published_parameters=published_parameters,
         active_parameters=active_parameters(architecture),
         licence=request.licence or licence,

@@ -4,6 +4,7 @@
 the ranks; activations and CUDA graphs live in the (1 - f) part. Without the flag f comes from
 tensor ranks, or from a reserve for the prefill chunk and the graphs, by version. Read from SGLang
 0.3.6 to 0.5.23 ``server_args.py`` and ``model_runner.py``, checked against logs in its issues.
+What a load takes is the free memory that it cost: segments and kernels beside the weights.
 Left out: draft models, hierarchical cache, the request index beside the pool.
 """
 
@@ -90,7 +91,10 @@ def _server(case: InferenceCase, groups: int) -> Server:
     caches = cache_of_stages(
         case, attention, flags.page_size or era.cache_page_tokens, windowed=True
     )
-    weights = loaded(case, attention, case.parallel.tensor)
+    beside = Estimate(*calibration.SGLANG_LOAD_BYTES)
+    weights = [
+        (amount + beside).at_least(0) for amount in loaded(case, attention, case.parallel.tensor)
+    ]
     capped = flags.max_total_tokens
     return Server(
         stages=[_stage(case, amount) for amount in weights],
