@@ -51,16 +51,19 @@ class WeightEncoding(Value, frozen=True, kw_only=True):
     """How many weights along a row share a scale; a shard must hold whole groups."""
     other_recipe: RoleBits | None = None
     """What the roles take in the other common recipe of this format, where publishers differ."""
-    other_recipe_is_usual: Literal["never", "with_experts", "always"] = "never"
+    other_recipe_is_usual: Literal["never", "with_latent_attention"] = "never"
 
     @property
     def without_scales(self) -> "WeightEncoding":
         """Bits of the stored numbers alone: 4 of AWQ's 4.16."""
         return _without_scales(self)
 
-    def recipes(self, *, experts: bool) -> tuple["WeightEncoding", "WeightEncoding"]:
-        """The usual recipe and the other one, each with nothing left open."""
-        return _recipes(self, experts)
+    def recipes(self, *, latent: bool) -> tuple["WeightEncoding", "WeightEncoding"]:
+        """The usual recipe and the other one, each with nothing left open.
+
+        ``latent``: whether the model's attention caches latents, which some recipes leave alone.
+        """
+        return _recipes(self, latent)
 
     def bits(self, role: Role) -> float:
         own: float | None = getattr(self.except_roles, role)
@@ -79,7 +82,7 @@ def _without_scales(encoding: WeightEncoding) -> WeightEncoding:
 
 
 @lru_cache(maxsize=1024)
-def _recipes(encoding: WeightEncoding, experts: bool) -> tuple[WeightEncoding, WeightEncoding]:
+def _recipes(encoding: WeightEncoding, latent: bool) -> tuple[WeightEncoding, WeightEncoding]:
     if encoding.other_recipe is None:
         return encoding, encoding
     plain = msgspec.structs.replace(encoding, other_recipe=None, other_recipe_is_usual="never")
@@ -87,8 +90,7 @@ def _recipes(encoding: WeightEncoding, experts: bool) -> tuple[WeightEncoding, W
     stated = msgspec.structs.asdict(encoding.other_recipe)
     changed.update({role: bits for role, bits in stated.items() if bits is not None})
     other = msgspec.structs.replace(plain, except_roles=RoleBits(**changed))
-    usual = encoding.other_recipe_is_usual
-    if usual == "always" or (usual == "with_experts" and experts):
+    if latent and encoding.other_recipe_is_usual == "with_latent_attention":
         return other, plain
     return plain, other
 

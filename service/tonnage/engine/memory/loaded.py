@@ -29,7 +29,7 @@ def over_recipes(
     case: InferenceCase, load: Callable[[WeightEncoding], list[Estimate]]
 ) -> list[Estimate]:
     """The usual recipe's amounts, as far as the other recipe's reach."""
-    usual, other = case.weights.encoding.recipes(experts=bool(case.model.experts))
+    usual, other = case.weights.encoding.recipes(latent=case.model.latent_up_parameters > 0)
     amounts = load(usual)
     if other == usual:
         return amounts

@@ -32,11 +32,16 @@ def expert_ranks(case: InferenceCase) -> int:
 
 def weights_of_stages(case: InferenceCase) -> list[Estimate]:
     """What one rank of each pipeline stage loads."""
-    amounts = over_recipes(case, lambda encoding: _loaded(case, encoding))
+    amounts = _whole(case)
     kept = cast(VllmFlags, case.flags).cpu_offload_gb * GIB
     if not kept or cast(VllmEra, case.era).offloaded_weights == "counted":
         return amounts
     return [(amount - Estimate.exact(round(kept))).at_least(0) for amount in amounts]
+
+
+def _whole(case: InferenceCase) -> list[Estimate]:
+    """Before anything is offloaded."""
+    return over_recipes(case, lambda encoding: _loaded(case, encoding))
 
 
 def offloaded_bytes(case: InferenceCase) -> int:
@@ -45,7 +50,9 @@ def offloaded_bytes(case: InferenceCase) -> int:
     if not kept:
         return 0
     ranks = case.parallel.tensor * case.parallel.data
-    whole = _loaded(case, case.weights.encoding.recipes(experts=bool(case.model.experts))[0])
+    whole = _loaded(
+        case, case.weights.encoding.recipes(latent=case.model.latent_up_parameters > 0)[0]
+    )
     return sum(min(kept, amount.expected) * ranks for amount in whole)
 
 
