@@ -10,40 +10,36 @@ import msgspec
 
 from tonnage.catalog.release import Release
 from tonnage.engine import calibration
-from tonnage.engine.caches import StateCache, TokenCache
-from tonnage.engine.case import InferenceCase
+from tonnage.engine.caches import TokenCache
 from tonnage.engine.errors import EngineError
-from tonnage.engine.estimate import Estimate, total
+from tonnage.engine.estimate import Estimate
 from tonnage.engine.fit import inference_verdict
-from tonnage.engine.flags import LlamaCppFlags
-from tonnage.engine.memory.kv_cache import state_bytes
-from tonnage.engine.memory.runtimes.llama_cpp import backend, compute_estimate
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
-    STATE_BITS,
-    layer_cache_bytes,
-    output_bytes,
-    split,
+    backend,
 )
-from tonnage.engine.memory.weights import layer_bytes
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import MIB
 from tonnage.plans.errors import UnknownName
 
 from .architectures import Known
+from .local_buffers import (
+    cache_bytes,
+    compute_over_devices,
+    embedding_in_doubt,
+    total_of_buffers,
+    weights_on_devices,
+)
 from .local_setup import (
     RAN,
-    NoSizeError,
     Setting,
-    file_bytes,
     is_latent,
     refusal,
     setting_of,
 )
+from .local_weights import NoSizeError, file_bytes
 from .results import Result, Scorer
 from .rows import LocalRow
 from .scoring import ending
-
-LAYERS_OF_ALL = 10**6
 
 _MEASURED = re.compile(r"measured|total VRAM|nvidia-smi", re.IGNORECASE)
 _UNIFIED = re.compile(r"weights live in unified memory")
@@ -118,20 +114,25 @@ def _unplaced(row: LocalRow, setting: Setting) -> str | None:
     return None
 
 
-def weights_on_devices(case: InferenceCase) -> int:
-    flags = cast(LlamaCppFlags, case.flags)
-    layers = layer_bytes(case.model, case.weights.encoding, 1, 1)
-    wanted = LAYERS_OF_ALL if flags.n_gpu_layers is None else flags.n_gpu_layers
-    placed = sum(layers[name] for names in split(case.model, wanted, case.count) for name in names)
-    return placed + (output_bytes(case) if wanted > case.model.layer_count else 0)
+ROUNDING_MIB = 0.005
+"""Logs print hundredths of a MiB for each buffer."""
 
 
 def _add(
-    scorer: Scorer, quantity: str, observed: float | None, predicted: tuple[float, float, float]
+    scorer: Scorer,
+    quantity: str,
+    observed: float | None,
+    predicted: tuple[float, float, float],
+    buffers: int = 1,
 ) -> None:
-    """Bytes against MiB; a buffer of nothing is none."""
+    """Bytes against MiB, the sum of so many printed buffers; a buffer of nothing is none."""
     low, expected, high = predicted
-    scorer.add(quantity, observed or None, (low / MIB, expected / MIB, high / MIB))
+    scorer.add(
+        quantity,
+        observed or None,
+        (low / MIB, expected / MIB, high / MIB),
+        rounding=buffers * ROUNDING_MIB,
+    )
 
 
 def _score_weights(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -146,18 +147,6 @@ def _score_weights(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     elif setting.on_processor or _UNIFIED.search(row.note or ""):
         amount = file_bytes(setting.case)
         _add(scorer, "weights_mib", observed.weights_cpu_mib, (amount, amount, amount))
-
-
-def cache_bytes(case: InferenceCase) -> tuple[int, int]:
-    """Of token caches (the KV buffer) and of states (a buffer of its own), over all layers."""
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-    whole = states = 0
-    for name, count in case.model.layer_counts.items():
-        whole += count * layer_cache_bytes(case, name, context, sequences)
-        for cache in case.model.layer_caches[name]:
-            if isinstance(cache, StateCache):
-                states += count * sequences * state_bytes(cache, 1, STATE_BITS, STATE_BITS)
-    return whole - states, states
 
 
 def _score_cache(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -178,11 +167,6 @@ def _kept_by_era(model: ModelArchitecture) -> bool:
     )
 
 
-def compute_over_devices(case: InferenceCase) -> Estimate:
-    tokens = case.workload.context_tokens * case.workload.concurrent_sequences
-    return total([compute_estimate(case, device, tokens) for device in range(case.count)])
-
-
 def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     if row.setup.n_ctx is None:
         return
@@ -195,6 +179,7 @@ def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
         "compute_mib",
         row.observed.compute_mib,
         (amount.low, amount.expected, amount.high),
+        setting.case.count,
     )
 
 
@@ -208,10 +193,12 @@ def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
         scorer.left_out["total_mib"] = reason
         return
     case = setting.case
-    cached, states = cache_bytes(case)
-    fixed = weights_on_devices(case) + cached + states
-    amount = Estimate.exact(fixed) + compute_over_devices(case)
-    if _MEASURED.search(row.note or ""):
+    measured = bool(_MEASURED.search(row.note or ""))
+    amount = total_of_buffers(case, measured=measured)
+    if setting.by_file_size:
+        amount += embedding_in_doubt(case)
+    if measured:
         context = Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)])
         amount += context.times(case.count)
-    _add(scorer, "total_mib", observed.required_mib, (amount.low, amount.expected, amount.high))
+    predicted = (amount.low, amount.expected, amount.high)
+    _add(scorer, "total_mib", observed.required_mib, predicted, 3 * case.count)
