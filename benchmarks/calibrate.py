@@ -185,8 +185,7 @@ def llama_cpp_samples(rows: list[dict[str, Any]], release: Release, known: Known
     for plain in rows:
         row = msgspec.convert(plain, LocalRow)
         model = known.of_file(row.model, row.arch)
-        latent_fork = model and row.engine != "llama.cpp" and local_setup.is_latent(model)
-        if model is None or latent_fork or local_setup.refusal(row) or row.setup.n_ctx is None:
+        if model is None or local_setup.refusal(row) or row.setup.n_ctx is None:
             continue
         try:
             setting = local_setup.setting_of(row, release, model)
@@ -204,7 +203,8 @@ def _llama_cpp_values(
     """A compute buffer against its formula, device by device; a context by what is left over."""
     found: list[tuple[str, float]] = []
     case, observed = setting.case, row.observed
-    if setting.overrides or observed.outcome not in ("fits", "cpu_only"):
+    known = setting.compute_known and not setting.overrides
+    if not known or observed.outcome not in ("fits", "cpu_only"):
         return found
     buffers = (plain.get("extra") or {}).get("compute_per_device") or {}
     largest = max(buffers.values(), default=observed.compute_mib if case.count == 1 else None)

@@ -37,8 +37,8 @@ LLAMA_CPP_CONTEXT_BYTES: dict[str, ByteSpread] = {
     "other": (0 * 2**20, 500 * 2**20, 1024 * 2**20),  # assumed
 }
 
-# 169 rows of 3 repositories
-LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.294)
+# 172 rows of 3 repositories
+LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.288)
 
 # assumed, not measured
 TRANSFORMERS_CONTEXT_BYTES = (300 * 2**20, 500 * 2**20, 900 * 2**20)

@@ -4,7 +4,6 @@ Buffers are sums over devices. A row that moves expert tensors to system memory 
 """
 
 import re
-from typing import cast
 
 import msgspec
 
@@ -41,6 +40,8 @@ from .results import Result, Scorer
 from .rows import LocalRow
 from .scoring import ending
 
+FORKED = "the compute buffer of ik_llama.cpp's latent attention is not modelled"
+
 _MEASURED = re.compile(r"measured|total VRAM|nvidia-smi", re.IGNORECASE)
 _UNIFIED = re.compile(r"weights live in unified memory")
 
@@ -52,8 +53,6 @@ def evaluate_local(row: LocalRow, release: Release, known: Known) -> Result:
     model = known.of_file(row.model, row.arch)
     if model is None:
         return Result(id=row.id, skipped="the model's architecture is not known")
-    if row.engine == "ik_llama.cpp" and is_latent(model):
-        return Result(id=row.id, skipped="ik_llama.cpp's latent attention is not modelled")
     try:
         setting = setting_of(row, release, model)
         return _result(row, setting)
@@ -72,10 +71,14 @@ def _result(row: LocalRow, setting: Setting) -> Result:
     _score_compute(row, setting, scorer)
     _score_total(row, setting, scorer)
     outcome = row.observed.outcome
-    judged = outcome in RAN and setting.device is not None and not _unplaced(row, setting)
-    if outcome in RAN and not judged:
-        reason = "the device is not one of the catalog" if setting.device is None else None
-        scorer.left_out["outcome"] = reason or cast(str, _unplaced(row, setting))
+    reason = _unplaced(row, setting)
+    if setting.device is None:
+        reason = "the device is not one of the catalog"
+    elif not setting.compute_known:
+        reason = FORKED
+    judged = outcome in RAN and reason is None
+    if outcome in RAN and reason is not None:
+        scorer.left_out["outcome"] = reason
     if not scorer.predictions and not judged:
         reason = next(iter(scorer.left_out.values()), "nothing that is predicted was observed")
         return Result(id=row.id, skipped=reason, left_out=scorer.left_out)
@@ -173,6 +176,9 @@ def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     if setting.overrides:
         scorer.left_out["compute_mib"] = "which tensors are moved to system memory is not stated"
         return
+    if not setting.compute_known:
+        scorer.left_out["compute_mib"] = FORKED
+        return
     amount = compute_over_devices(setting.case)
     _add(
         scorer,
@@ -188,7 +194,7 @@ def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     observed = row.observed
     if row.setup.n_ctx is None or observed.outcome not in ("fits", "partial_offload"):
         return
-    reason = _unplaced(row, setting)
+    reason = _unplaced(row, setting) or (None if setting.compute_known else FORKED)
     if reason is not None:
         scorer.left_out["total_mib"] = reason
         return

@@ -47,8 +47,12 @@ def compute_over_devices(case: InferenceCase) -> Estimate:
 
 def total_of_buffers(case: InferenceCase, *, measured: bool) -> Estimate:
     """What a log adds up; or what a device reports, but for the backend's context."""
-    cached, states = cache_bytes(case)
-    fixed = weights_on_devices(case) + cached + states
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+    placed = case.model.order[case.model.layer_count - placement(case).layers :]
+    fixed = weights_on_devices(case) + sum(
+        placed.count(name) * layer_cache_bytes(case, name, context, sequences)
+        for name in dict.fromkeys(placed)
+    )
     if measured:
         tokens = case.workload.context_tokens * case.workload.concurrent_sequences
         fixed += halved_cache_bytes(case, case.model.order, tokens) * case.count

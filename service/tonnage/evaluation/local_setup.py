@@ -1,7 +1,7 @@
 """From the setup of a local engine's row to the engine's case.
 
-ik_llama.cpp, a fork, is taken as the llama.cpp that it came from; it keeps latent attention in ways
-of its own.
+ik_llama.cpp, a fork, is taken as the llama.cpp that it came from, but for the latent attention that
+it had first.
 """
 
 import re
@@ -14,6 +14,7 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.flags import Backend, LlamaCppFlags
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import MIB
 from tonnage.engine.workload import InferenceWorkload
 from tonnage.plans.requests import (
@@ -43,6 +44,7 @@ _BACKENDS: tuple[tuple[Backend, re.Pattern[str]], ...] = (
     ("cuda", re.compile(r"(?i)cuda|nvidia")),
 )
 _SEEN = re.compile(r"sees (\d+) MiB free")
+_MLA = re.compile(r"-mla (\d)")
 _OVERRIDES = re.compile(r"overridden to CPU|-ot\b")
 _SWA_FULL = re.compile(r"--swa-full")
 
@@ -54,6 +56,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     overrides: bool
     version_known: bool
     by_file_size: bool
+    compute_known: bool
+    """False for the fork's own kernels on a latent cache, whose buffers are not modelled."""
 
 
 def refusal(row: LocalRow) -> str | None:
@@ -103,6 +107,7 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
         workload=InferenceWorkload(context_tokens=context, concurrent_sequences=sequences),
     )
     case = resolve(request, release).case
+    case, compute_known = _latent_of_fork(row, case)
     weights, by_file_size = weights_of_file(row, release, case)
     return Setting(
         case=msgspec.structs.replace(case, weights=weights),
@@ -111,7 +116,23 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
         overrides=bool(_OVERRIDES.search(note)),
         version_known=version is not None,
         by_file_size=by_file_size,
+        compute_known=compute_known,
     )
+
+
+def _latent_of_fork(row: LocalRow, case: InferenceCase) -> tuple[InferenceCase, bool]:
+    """ik_llama.cpp's ``-mla``: 0 caches per head, 1 to 3 the latent; 1 without flash attention
+    also its values, transposed (ik_llama.cpp pull requests 188, 246 and 473)."""
+    stated = _MLA.search(row.note or "")
+    latent = bool(row.extra and row.extra.mla) if stated is None else stated.group(1) != "0"
+    if row.engine != "ik_llama.cpp" or not is_latent(case.model):
+        return case, True
+    assert isinstance(case.era, LlamaCppEra)
+    transposed = stated is not None and stated.group(1) == "1" and not row.setup.flash_attn
+    era = msgspec.structs.replace(
+        case.era, latent_cache=latent, latent_values=latent and transposed
+    )
+    return msgspec.structs.replace(case, era=era), not latent
 
 
 def backend_of(row: LocalRow) -> Backend | None:

@@ -32,6 +32,8 @@ MASK_BYTES = 6
 """A float32 mask and its half-precision copy, for each cell and token of the micro-batch."""
 COPYING_BACKENDS = ("cuda", "rocm", "vulkan")
 """Those that take large batches of work on weights in system memory (ggml ``offload_op``)."""
+LEAST_COPYING_BATCH = 32
+"""Tokens from which on they do (``offload_op``)."""
 HALVED_BACKENDS = ("cuda", "rocm")
 """Those whose flash attention reads a quantized cache through a half-precision copy."""
 
@@ -48,6 +50,7 @@ def compute_bytes(
     placed = placed or placement(case)
     output_copy = layer_copy = 0
     copies = era.copies_host_matrices and backend(case) in COPYING_BACKENDS
+    copies = copies and micro_batch(case, context) >= LEAST_COPYING_BATCH
     if copies and device == 0:
         output_copy = 0 if placed.output else output_bytes(case)
         layer_copy = largest_host_matrix(case, placed)
