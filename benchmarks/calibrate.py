@@ -28,8 +28,8 @@ from tonnage.engine import calibration
 from tonnage.engine.errors import EngineError
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.loaded import loaded
-from tonnage.engine.memory.runtimes.llama_cpp import backend
-from tonnage.engine.memory.runtimes.llama_cpp_terms import compute_bytes
+from tonnage.engine.memory.runtimes.llama_cpp_compute import compute_bytes
+from tonnage.engine.memory.runtimes.llama_cpp_terms import backend
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.memory.runtimes.vllm_activations import (
     activation_class,
@@ -46,7 +46,8 @@ from tonnage.evaluation.architectures import Known
 from tonnage.evaluation.beside import architectures_beside
 from tonnage.evaluation.inference import evaluate_inference
 from tonnage.evaluation.inference_setup import Setting
-from tonnage.evaluation.local import cache_bytes, compute_over_devices, weights_on_devices
+from tonnage.evaluation.local_buffers import total_of_buffers
+from tonnage.evaluation.local_weights import NoSizeError
 from tonnage.evaluation.rows import InferenceRow, LocalRow, read_rows
 from tonnage.plans.errors import UnknownName
 
@@ -82,15 +83,21 @@ ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {
     "LLAMA_CPP_CONTEXT_BYTES": {
         "cuda": (400 * MIB, 850 * MIB, 930 * MIB),
         "metal": (0, 64 * MIB, 512 * MIB),
-        "rocm": (0, 400 * MIB, 900 * MIB),
-        "vulkan": (200 * MIB, 560 * MIB, 900 * MIB),
+        "rocm": (0, 200 * MIB, 600 * MIB),
+        "vulkan": (50 * MIB, 350 * MIB, 900 * MIB),
         "other": (0, 500 * MIB, 1024 * MIB),
     },
 }
 """For classes that rows of one origin or none measure. HIP graphs: one RX 9070 XT with 4.08 GiB
 is the only published figure. CUDA: 0.8-0.9 GiB beside the buffers on a
 granite-8b and an RTX 5090 (ggml-org/llama.cpp issues); Metal counts buffers against the working set
-alone. The rest are assumptions between those two."""
+alone. HIP and Vulkan: 20-410 and 50-570 MiB beside the buffers on one Strix Halo
+(lhl/strix-halo-testing), 830-890 MiB under Vulkan on an RTX 5090. The rest is an assumption
+between those."""
+
+PLAUSIBLE_CONTEXT_BYTES = (150 * MIB, 1536 * MIB)
+"""What a measured total leaves outside of this is no backend's context (an empty CUDA process takes
+150-500 MiB) but something of the setup that its row does not say."""
 
 
 class Sample(NamedTuple):
@@ -231,12 +238,11 @@ def llama_cpp_samples(rows: list[dict[str, Any]], release: Release, known: Known
     for plain in rows:
         row = msgspec.convert(plain, LocalRow)
         model = known.of_file(row.model, row.arch)
-        latent_fork = model and row.engine != "llama.cpp" and local_setup.is_latent(model)
-        if model is None or latent_fork or local_setup.refusal(row) or row.setup.n_ctx is None:
+        if model is None or local_setup.refusal(row) or row.setup.n_ctx is None:
             continue
         try:
             setting = local_setup.setting_of(row, release, model)
-        except (local_setup.NoSizeError, EngineError, UnknownName, msgspec.ValidationError):
+        except (NoSizeError, EngineError, UnknownName, msgspec.ValidationError):
             continue
         values = _llama_cpp_values(plain, row, setting)
         origin = origin_of(row.source)
@@ -250,7 +256,8 @@ def _llama_cpp_values(
     """A compute buffer against its formula, device by device; a context by what is left over."""
     found: list[tuple[str, float]] = []
     case, observed = setting.case, row.observed
-    if setting.overrides or observed.outcome not in ("fits", "cpu_only"):
+    known = setting.compute_known and not setting.overrides
+    if not known or observed.outcome not in ("fits", "cpu_only"):
         return found
     buffers = (plain.get("extra") or {}).get("compute_per_device") or {}
     largest = max(buffers.values(), default=observed.compute_mib if case.count == 1 else None)
@@ -259,10 +266,9 @@ def _llama_cpp_values(
         found.append(("LLAMA_CPP_COMPUTE_RATIO", largest * MIB / compute_bytes(case, tokens)))
     measured = re.search(r"(?i)measured|total VRAM|nvidia-smi", row.note or "")
     if measured and observed.required_mib and case.count == 1:
-        buffers_together = weights_on_devices(case) + sum(cache_bytes(case))
-        buffered = buffers_together + compute_over_devices(case).expected
-        left = max(observed.required_mib * MIB - buffered, 0)
-        found.append((f"LLAMA_CPP_CONTEXT_BYTES.{backend(case)}", left))
+        left = observed.required_mib * MIB - total_of_buffers(case, measured=True).expected
+        if PLAUSIBLE_CONTEXT_BYTES[0] <= left <= PLAUSIBLE_CONTEXT_BYTES[1]:
+            found.append((f"LLAMA_CPP_CONTEXT_BYTES.{backend(case)}", left))
     return found
 
 

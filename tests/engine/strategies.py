@@ -243,6 +243,7 @@ def llama_cpp_flags(draw: st.DrawFn) -> LlamaCppFlags:
         flash_attn=draw(st.sampled_from([None, True, False])),
         swa_full=draw(st.booleans()),
         no_kv_offload=draw(st.booleans()),
+        backend=draw(st.sampled_from([None, None, "cuda", "rocm", "metal", "vulkan"])),
     )
 
 

@@ -722,7 +722,10 @@ def test_layers_on_uneven_accelerators_are_the_most_that_fit() -> None:
     small, big = _attention("small"), _attention("big", key_value_heads=16, head_dim=256)
     model = _model(small, big, order=("small", "big", "big", "small"), repeat=1)
     model = msgspec.structs.replace(model, vocabulary_size=2_000_000)
-    case = _case("llama.cpp", model, count=2, context=131_072, gib=100)
+    flags = LlamaCppFlags(flash_attn=True)
+    case = _case(
+        "llama.cpp", model, count=2, context=131_072, gib=100, version="b2000", flags=flags
+    )
     needs = {
         layers: max(
             ledger.usable - ledger.free.expected

@@ -43,15 +43,15 @@ SGLANG_OVERHEAD_BYTES: dict[str, ByteSpread] = {
 }
 
 LLAMA_CPP_CONTEXT_BYTES: dict[str, ByteSpread] = {
-    "cuda": (400 * 2**20, 850 * 2**20, 930 * 2**20),  # assumed
+    "cuda": (524 * 2**20, 642 * 2**20, 1139 * 2**20),  # 10 rows of 2 origins
     "metal": (0 * 2**20, 64 * 2**20, 512 * 2**20),  # assumed
-    "rocm": (0 * 2**20, 400 * 2**20, 900 * 2**20),  # assumed
-    "vulkan": (200 * 2**20, 560 * 2**20, 900 * 2**20),  # assumed
+    "rocm": (0 * 2**20, 200 * 2**20, 600 * 2**20),  # assumed
+    "vulkan": (50 * 2**20, 350 * 2**20, 900 * 2**20),  # assumed
     "other": (0 * 2**20, 500 * 2**20, 1024 * 2**20),  # assumed
 }
 
-# 169 rows of 3 origins
-LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.294)
+# 172 rows of 3 origins
+LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.288)
 
 # assumed, not measured
 TENSORRT_LLM_OVERHEAD_BYTES = (500 * 2**20, 1000 * 2**20, 4000 * 2**20)

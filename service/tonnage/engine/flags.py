@@ -6,6 +6,7 @@ import msgspec
 
 from .values import BytesOrZero, Count, CountOrZero, Fraction, ShortText, Value
 
+Backend = Literal["cuda", "rocm", "metal", "vulkan"]
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=10**8)]
 
 
@@ -97,6 +98,8 @@ class LlamaCppFlags(Value, frozen=True, kw_only=True):
     flash_attn: bool | None = None
     swa_full: bool = False
     no_kv_offload: bool = False
+    backend: Backend | None = None
+    """What the build computes with. Left out: the device's own, before Vulkan."""
 
 
 class TransformersFlags(Value, frozen=True, kw_only=True):

@@ -164,7 +164,7 @@ def _llama_cpp_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal
     if flags.flash_attn is False or (flags.flash_attn is None and not automatic):
         found.append(Proposal(_flags(flash_attn=True), "none where the device supports it"))
     layers = fit.capacity.layers_on_accelerator or 0
-    for kept in dict.fromkeys((layers, layers - 1, layers - 2)):
+    for kept in dict.fromkeys((layers, layers - 1, layers - 2, layers - 4)):
         if 0 < kept < case.model.layer_count + 1:
             found.append(
                 Proposal(

@@ -142,8 +142,20 @@ class LlamaCppEra(Value, tag="llama.cpp", tag_field="accounting", frozen=True, k
     """The default where the device allows it."""
     local_layers: Literal["full_length", "windowed"]
     latent_cache: bool
+    latent_values: bool = False
+    """Whether the compressed values of latent attention are cached a second time."""
     one_compute_buffer: bool = False
     """Whether the devices share one compute buffer, sized without the output hidden vector."""
+    row_split: bool = False
+    """Devices share every matrix by rows; the first alone has the cache and the output buffers."""
+    allocation_step_bytes: CountOrZero = 0
+    """Set where CUDA allocates each matrix by itself, in steps of this size."""
+    graph_metadata_bytes: CountOrZero = 0
+    """What Metal's buffer also counts: the descriptions of the graph's tensors."""
+    copies_host_matrices: bool = False
+    """Whether large batches of layers in system memory run on the first device."""
+    output_first: bool = False
+    """Whether the output layer is the first or the last to go to a device."""
     context_padding_tokens: Count = 256
     note: Text | None = None
 

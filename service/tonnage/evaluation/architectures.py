@@ -30,6 +30,7 @@ _QUANTIZED = re.compile(
 _TRAILING = re.compile(
     r"(?i)(?:[-_. ](?:safetensors|mtp|qat|gguf|instruct|inst|it|\d{4})| \d+B\.A\d+B| class)$"
 )
+_SIZE_AT_END = re.compile(r"(?i)[-_]\d+(?:\.\d+)?b$")
 _LEADING = re.compile(r"(?i)^(?:unsloth|opensourcerelease|bartowski)_")
 
 
@@ -80,9 +81,26 @@ class Known:
                 found = self.named(candidate)
                 if found is not None and _agrees(found, shape):
                     return found
+            tuned = self._tuned(name, shape)
+            if tuned is not None:
+                return tuned
         if shape is None:
             return None
         return described(shape) or self._of_shape(shape)
+
+    def _tuned(self, name: str, shape: Shape | None) -> ModelArchitecture | None:
+        """Of a fine-tune that carries its base model's name behind its own.
+
+        ``shisa-v2-llama3.1-8b`` is a Llama 3.1 8B. Only what ends in a size counts.
+        """
+        if not _SIZE_AT_END.search(name := _shorter(name)[-1]):
+            return None
+        words = name.split("-")
+        for start in range(1, len(words) - 1):
+            found = self.named("-".join(words[start:]))
+            if found is not None and _agrees(found, shape):
+                return found
+        return None
 
     def _of_shape(self, shape: Shape) -> ModelArchitecture | None:
         if shape.n_layer is None or shape.n_embd is None or shape.n_vocab is None:

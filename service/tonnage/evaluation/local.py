@@ -4,46 +4,43 @@ Buffers are sums over devices. A row that moves expert tensors to system memory 
 """
 
 import re
-from typing import cast
 
 import msgspec
 
 from tonnage.catalog.release import Release
 from tonnage.engine import calibration
-from tonnage.engine.caches import StateCache, TokenCache
-from tonnage.engine.case import InferenceCase
+from tonnage.engine.caches import TokenCache
 from tonnage.engine.errors import EngineError
-from tonnage.engine.estimate import Estimate, total
+from tonnage.engine.estimate import Estimate
 from tonnage.engine.fit import inference_verdict
-from tonnage.engine.flags import LlamaCppFlags
-from tonnage.engine.memory.kv_cache import state_bytes
-from tonnage.engine.memory.runtimes.llama_cpp import backend, compute_estimate
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
-    STATE_BITS,
-    layer_cache_bytes,
-    output_bytes,
-    split,
+    backend,
 )
-from tonnage.engine.memory.weights import layer_bytes
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import MIB
 from tonnage.plans.errors import UnknownName
 
 from .architectures import Known
+from .local_buffers import (
+    cache_bytes,
+    compute_over_devices,
+    embedding_in_doubt,
+    total_of_buffers,
+    weights_on_devices,
+)
 from .local_setup import (
     RAN,
-    NoSizeError,
     Setting,
-    file_bytes,
     is_latent,
     refusal,
     setting_of,
 )
+from .local_weights import NoSizeError, file_bytes
 from .results import Result, Scorer
 from .rows import LocalRow
 from .scoring import ending
 
-LAYERS_OF_ALL = 10**6
+FORKED = "the compute buffer of ik_llama.cpp's latent attention is not modelled"
 
 _MEASURED = re.compile(r"measured|total VRAM|nvidia-smi", re.IGNORECASE)
 _UNIFIED = re.compile(r"weights live in unified memory")
@@ -56,8 +53,6 @@ def evaluate_local(row: LocalRow, release: Release, known: Known) -> Result:
     model = known.of_file(row.model, row.arch)
     if model is None:
         return Result(id=row.id, skipped="the model's architecture is not known")
-    if row.engine == "ik_llama.cpp" and is_latent(model):
-        return Result(id=row.id, skipped="ik_llama.cpp's latent attention is not modelled")
     try:
         setting = setting_of(row, release, model)
         return _result(row, setting)
@@ -76,10 +71,14 @@ def _result(row: LocalRow, setting: Setting) -> Result:
     _score_compute(row, setting, scorer)
     _score_total(row, setting, scorer)
     outcome = row.observed.outcome
-    judged = outcome in RAN and setting.device is not None and not _unplaced(row, setting)
-    if outcome in RAN and not judged:
-        reason = "the device is not one of the catalog" if setting.device is None else None
-        scorer.left_out["outcome"] = reason or cast(str, _unplaced(row, setting))
+    reason = _unplaced(row, setting)
+    if setting.device is None:
+        reason = "the device is not one of the catalog"
+    elif not setting.compute_known:
+        reason = FORKED
+    judged = outcome in RAN and reason is None
+    if outcome in RAN and reason is not None:
+        scorer.left_out["outcome"] = reason
     if not scorer.predictions and not judged:
         reason = next(iter(scorer.left_out.values()), "nothing that is predicted was observed")
         return Result(id=row.id, skipped=reason, left_out=scorer.left_out)
@@ -118,20 +117,25 @@ def _unplaced(row: LocalRow, setting: Setting) -> str | None:
     return None
 
 
-def weights_on_devices(case: InferenceCase) -> int:
-    flags = cast(LlamaCppFlags, case.flags)
-    layers = layer_bytes(case.model, case.weights.encoding, 1, 1)
-    wanted = LAYERS_OF_ALL if flags.n_gpu_layers is None else flags.n_gpu_layers
-    placed = sum(layers[name] for names in split(case.model, wanted, case.count) for name in names)
-    return placed + (output_bytes(case) if wanted > case.model.layer_count else 0)
+ROUNDING_MIB = 0.005
+"""Logs print hundredths of a MiB for each buffer."""
 
 
 def _add(
-    scorer: Scorer, quantity: str, observed: float | None, predicted: tuple[float, float, float]
+    scorer: Scorer,
+    quantity: str,
+    observed: float | None,
+    predicted: tuple[float, float, float],
+    buffers: int = 1,
 ) -> None:
-    """Bytes against MiB; a buffer of nothing is none."""
+    """Bytes against MiB, the sum of so many printed buffers; a buffer of nothing is none."""
     low, expected, high = predicted
-    scorer.add(quantity, observed or None, (low / MIB, expected / MIB, high / MIB))
+    scorer.add(
+        quantity,
+        observed or None,
+        (low / MIB, expected / MIB, high / MIB),
+        rounding=buffers * ROUNDING_MIB,
+    )
 
 
 def _score_weights(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -146,18 +150,6 @@ def _score_weights(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     elif setting.on_processor or _UNIFIED.search(row.note or ""):
         amount = file_bytes(setting.case)
         _add(scorer, "weights_mib", observed.weights_cpu_mib, (amount, amount, amount))
-
-
-def cache_bytes(case: InferenceCase) -> tuple[int, int]:
-    """Of token caches (the KV buffer) and of states (a buffer of its own), over all layers."""
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-    whole = states = 0
-    for name, count in case.model.layer_counts.items():
-        whole += count * layer_cache_bytes(case, name, context, sequences)
-        for cache in case.model.layer_caches[name]:
-            if isinstance(cache, StateCache):
-                states += count * sequences * state_bytes(cache, 1, STATE_BITS, STATE_BITS)
-    return whole - states, states
 
 
 def _score_cache(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
@@ -178,16 +170,14 @@ def _kept_by_era(model: ModelArchitecture) -> bool:
     )
 
 
-def compute_over_devices(case: InferenceCase) -> Estimate:
-    tokens = case.workload.context_tokens * case.workload.concurrent_sequences
-    return total([compute_estimate(case, device, tokens) for device in range(case.count)])
-
-
 def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     if row.setup.n_ctx is None:
         return
     if setting.overrides:
         scorer.left_out["compute_mib"] = "which tensors are moved to system memory is not stated"
+        return
+    if not setting.compute_known:
+        scorer.left_out["compute_mib"] = FORKED
         return
     amount = compute_over_devices(setting.case)
     _add(
@@ -195,6 +185,7 @@ def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
         "compute_mib",
         row.observed.compute_mib,
         (amount.low, amount.expected, amount.high),
+        setting.case.count,
     )
 
 
@@ -203,15 +194,17 @@ def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     observed = row.observed
     if row.setup.n_ctx is None or observed.outcome not in ("fits", "partial_offload"):
         return
-    reason = _unplaced(row, setting)
+    reason = _unplaced(row, setting) or (None if setting.compute_known else FORKED)
     if reason is not None:
         scorer.left_out["total_mib"] = reason
         return
     case = setting.case
-    cached, states = cache_bytes(case)
-    fixed = weights_on_devices(case) + cached + states
-    amount = Estimate.exact(fixed) + compute_over_devices(case)
-    if _MEASURED.search(row.note or ""):
+    measured = bool(_MEASURED.search(row.note or ""))
+    amount = total_of_buffers(case, measured=measured)
+    if setting.by_file_size:
+        amount += embedding_in_doubt(case)
+    if measured:
         context = Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)])
         amount += context.times(case.count)
-    _add(scorer, "total_mib", observed.required_mib, (amount.low, amount.expected, amount.high))
+    predicted = (amount.low, amount.expected, amount.high)
+    _add(scorer, "total_mib", observed.required_mib, predicted, 3 * case.count)

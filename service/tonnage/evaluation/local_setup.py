@@ -1,25 +1,21 @@
 """From the setup of a local engine's row to the engine's case.
 
-ik_llama.cpp, a fork, is taken as the llama.cpp that it came from; it keeps latent attention in ways
-of its own.
+ik_llama.cpp, a fork, is taken as the llama.cpp that it came from, but for the latent attention that
+it had first.
 """
 
 import re
 
 import msgspec
 
-from tonnage.catalog.errors import UnknownRecord
-from tonnage.catalog.kinds import FormatRecord
 from tonnage.catalog.release import Release
 from tonnage.engine.attention import LatentAttention
-from tonnage.engine.case import InferenceCase, NamedWeights
-from tonnage.engine.flags import LlamaCppFlags
-from tonnage.engine.hardware import Accelerator
-from tonnage.engine.memory.runtimes.llama_cpp_terms import output_bytes
-from tonnage.engine.memory.weights import layer_bytes, vocabulary_bytes
+from tonnage.engine.case import InferenceCase
+from tonnage.engine.flags import Backend, LlamaCppFlags
+from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.precision import RoleBits, WeightEncoding
-from tonnage.engine.values import GIB
+from tonnage.engine.runtime import LlamaCppEra
+from tonnage.engine.values import MIB
 from tonnage.engine.workload import InferenceWorkload
 from tonnage.plans.requests import (
     FitInferenceRequest,
@@ -31,6 +27,7 @@ from tonnage.plans.requests import (
 from tonnage.plans.resolve import resolve
 
 from .devices import STAND_IN, accelerator
+from .local_weights import weights_of_file
 from .rows import LocalRow
 from .versions import llama_cpp_version
 
@@ -39,9 +36,15 @@ RAN = {"fits": True, "partial_offload": True, "OOM": False}
 NOT_JUDGED = ("cpu_only",)
 DEFAULT_CONTEXT = 512
 """llama.cpp's --ctx-size in the builds of the rows that state none."""
-SAME_MIX = 0.04
-"""A file whose size is this near to what its format gives is of that format."""
 
+_BACKENDS: tuple[tuple[Backend, re.Pattern[str]], ...] = (
+    ("vulkan", re.compile(r"(?i)vulkan")),
+    ("rocm", re.compile(r"(?i)\bhip\b|rocm")),
+    ("metal", re.compile(r"(?i)\bmetal\b")),
+    ("cuda", re.compile(r"(?i)cuda|nvidia")),
+)
+_SEEN = re.compile(r"sees (\d+) MiB free")
+_MLA = re.compile(r"-mla (\d)")
 _OVERRIDES = re.compile(r"overridden to CPU|-ot\b")
 _SWA_FULL = re.compile(r"--swa-full")
 
@@ -53,10 +56,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     overrides: bool
     version_known: bool
     by_file_size: bool
-
-
-class NoSizeError(Exception):
-    """Neither the number format nor the size of the file is known."""
+    compute_known: bool
+    """False for the fork's own kernels on a latent cache, whose buffers are not modelled."""
 
 
 def refusal(row: LocalRow) -> str | None:
@@ -78,7 +79,7 @@ def is_latent(model: ModelArchitecture) -> bool:
 def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Setting:
     setup, note = row.setup, row.note or ""
     on_processor = setup.device == "CPU" or row.observed.outcome == "cpu_only"
-    device = accelerator(release, setup.device, setup.device_memory_gib, None)
+    device = _with_total(accelerator(release, setup.device, setup.device_memory_gib, None), note)
     sequences = setup.n_parallel or 1
     context = max((setup.n_ctx or DEFAULT_CONTEXT) // sequences, 1)
     if context > model.longest_context_tokens:
@@ -97,6 +98,7 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
                 ubatch_size=setup.n_ubatch,
                 flash_attn=setup.flash_attn,
                 swa_full=bool(_SWA_FULL.search(note)),
+                backend=None if on_processor else backend_of(row),
             ),
         ),
         formats=Formats(
@@ -105,7 +107,8 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
         workload=InferenceWorkload(context_tokens=context, concurrent_sequences=sequences),
     )
     case = resolve(request, release).case
-    weights, by_file_size = _weights(row, release, case)
+    case, compute_known = _latent_of_fork(row, case)
+    weights, by_file_size = weights_of_file(row, release, case)
     return Setting(
         case=msgspec.structs.replace(case, weights=weights),
         device=device,
@@ -113,52 +116,41 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
         overrides=bool(_OVERRIDES.search(note)),
         version_known=version is not None,
         by_file_size=by_file_size,
+        compute_known=compute_known,
     )
 
 
-def _weights(row: LocalRow, release: Release, case: InferenceCase) -> tuple[NamedWeights, bool]:
-    """The catalog's mix for the file's type if the file's size agrees, else bits by the size.
-
-    The type that a file prints is not its mix: re-quantized and dynamic files print the nearest.
-    """
-    named = _named(row, release)
-    bits = _bits_of_file(row, case.model)
-    if named is not None and (bits is None or _near(case, named, bits)):
-        return named, False
-    if bits is None:
-        raise NoSizeError
-    encoding = WeightEncoding(bits_per_weight=bits, except_roles=RoleBits(norm=32))
-    return NamedWeights("by the file's size", "gguf", encoding), True
-
-
-def _named(row: LocalRow, release: Release) -> NamedWeights | None:
-    if row.gguf_quant is None:
-        return None
-    name = row.gguf_quant.split(" - ")[0] if "bpw" in row.gguf_quant else row.gguf_quant
-    sixteen = name.upper() in ("F16", "BF16")
-    try:
-        record = release.resolve("formats", "gguf-f16" if sixteen else name).record
-    except UnknownRecord:
-        return None
-    assert isinstance(record, FormatRecord)
-    if record.weights is None or record.family != "gguf":
-        return None
-    return NamedWeights(record.id, record.family, record.weights)
+def _latent_of_fork(row: LocalRow, case: InferenceCase) -> tuple[InferenceCase, bool]:
+    """ik_llama.cpp's ``-mla``: 0 caches per head, 1 to 3 the latent; 1 without flash attention
+    also its values, transposed (ik_llama.cpp pull requests 188, 246 and 473)."""
+    stated = _MLA.search(row.note or "")
+    latent = bool(row.extra and row.extra.mla) if stated is None else stated.group(1) != "0"
+    if row.engine != "ik_llama.cpp" or not is_latent(case.model):
+        return case, True
+    assert isinstance(case.era, LlamaCppEra)
+    transposed = stated is not None and stated.group(1) == "1" and not row.setup.flash_attn
+    era = msgspec.structs.replace(
+        case.era, latent_cache=latent, latent_values=latent and transposed
+    )
+    return msgspec.structs.replace(case, era=era), not latent
 
 
-def _bits_of_file(row: LocalRow, model: ModelArchitecture) -> float | None:
-    size = row.observed.model_size_gib
-    return 8 * size * GIB / model.parameters if size else row.observed.bpw
+def backend_of(row: LocalRow) -> Backend | None:
+    """What the row's log names its devices after, or its note names; None where neither does."""
+    buffers = (row.extra and row.extra.compute_per_device) or {}
+    text = f"{' '.join(buffers)} {row.note or ''} {row.setup.device or ''}"
+    return next((name for name, found in _BACKENDS if found.search(text)), None)
 
 
-def _near(case: InferenceCase, named: NamedWeights, bits: float) -> bool:
-    whole = file_bytes(msgspec.structs.replace(case, weights=named))
-    return abs(8 * whole / case.model.parameters / bits - 1) < SAME_MIX
-
-
-def file_bytes(case: InferenceCase) -> int:
-    """The file's tensors: a tied embedding once."""
-    layers = layer_bytes(case.model, case.weights.encoding, 1, 1)
-    embedding, _ = vocabulary_bytes(case.model, case.weights.encoding, 1, 1)
-    whole = sum(layers[name] for name in case.model.order) + output_bytes(case)
-    return whole if case.model.tied_embeddings else whole + embedding
+def _with_total(device: Accelerator | None, note: str) -> Accelerator | None:
+    """The device with the memory that its backend says is free, where the row has that."""
+    seen = _SEEN.search(note)
+    if device is None or seen is None:
+        return device
+    free = int(seen.group(1)) * MIB
+    return msgspec.structs.replace(
+        device,
+        usable_memory=UsableMemory(
+            low_bytes=free, expected_bytes=free, high_bytes=free, basis="measured"
+        ),
+    )

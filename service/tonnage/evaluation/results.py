@@ -17,6 +17,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     scale: float | None = None
     """What the error is a fraction of; the observed value where left out."""
+    rounding: float = 0.0
+    """How far the printed observation may be from the true one."""
 
     @property
     def error(self) -> float:
@@ -29,7 +31,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def covered(self) -> bool:
-        return self.low <= self.observed <= self.high
+        return self.low - self.rounding <= self.observed <= self.high + self.rounding
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,7 @@ class Scorer:
         observed: float | None,
         predicted: tuple[float, float, float],
         scale: float | None = None,
+        rounding: float = 0.0,
     ) -> None:
         if observed is None:
             return
@@ -73,6 +76,7 @@ class Scorer:
                 low=low,
                 high=high,
                 scale=scale,
+                rounding=rounding,
             )
         )
 

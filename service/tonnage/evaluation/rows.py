@@ -114,6 +114,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     n_swa: int | None = None
 
 
+class LocalExtra(msgspec.Struct, frozen=True, kw_only=True):
+    mla: bool | None = None
+    compute_per_device: dict[str, float] | None = None
+
+
 class LocalRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     source: str | None = None
@@ -126,6 +131,7 @@ class LocalRow(msgspec.Struct, frozen=True, kw_only=True):
     quality: str | None = None
     note: str | None = None
     arch: Shape | None = None
+    extra: LocalExtra | None = None
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -3,39 +3,29 @@
 ``weights of the offloaded layers + their cache + a compute buffer + the backend's context``, per
 device. Layers are split over the devices in equal runs, the last ones first offloaded; each device
 has a whole compute buffer. Left out: several copies of inputs under pipeline parallelism, tensors
-that other builds make at load.
+that other builds make at load, and row and tensor splits.
 """
 
 from collections.abc import Callable
 from typing import cast
 
-from tonnage.engine import calibration
-from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, ledger
+from tonnage.engine.answer import Capacity, InferenceFit, Ledger, Note
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
-from tonnage.engine.estimate import ZERO, Estimate
+from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.kv_cache import token_bytes
+from tonnage.engine.memory.runtimes.llama_cpp_ledger import ledgers
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
-    compute_bytes,
     flash_attention,
     host_bytes,
-    layer_cache_bytes,
+    layer_caches,
     micro_batch,
-    output_bytes,
-    split,
+    placement,
 )
-from tonnage.engine.memory.runtimes.shared import (
-    check_context,
-    check_devices,
-    device_margin,
-    scaled,
-    usable,
-)
+from tonnage.engine.memory.runtimes.shared import check_context, check_devices
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
-from tonnage.engine.memory.weights import layer_bytes
-from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.search import largest
 
 MOST_DEVICES = 16
@@ -48,13 +38,13 @@ def estimate(case: InferenceCase) -> InferenceFit:
     flags = cast(LlamaCppFlags, case.flags)
     offloaded = _offloaded(case)
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-    ledgers = rank_ledgers(case)
+    found = rank_ledgers(case)
     return InferenceFit(
-        verdict=worst(ledgers),
-        bound_by=bound_by(ledgers),
-        ledgers=tuple(ledgers),
+        verdict=worst(found),
+        bound_by=bound_by(found),
+        ledgers=tuple(found),
         capacity=_capacity(case, offloaded),
-        host_bytes=host_bytes(case, offloaded, context, sequences),
+        host_bytes=host_bytes(case, placement(case, offloaded), context, sequences),
         assumptions=_assumptions(case, flags, offloaded),
     )
 
@@ -63,7 +53,7 @@ def rank_ledgers(case: InferenceCase) -> list[Ledger]:
     """The ledger of each device."""
     _check(case)
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-    return _ledgers(case, _offloaded(case), context, sequences)
+    return ledgers(case, _offloaded(case), context, sequences)
 
 
 def _offloaded(case: InferenceCase) -> int:
@@ -71,13 +61,6 @@ def _offloaded(case: InferenceCase) -> int:
     everything = case.model.layer_count + 1
     wanted = cast(LlamaCppFlags, case.flags).n_gpu_layers
     return everything if wanted is None else min(wanted, everything)
-
-
-def _ledgers(case: InferenceCase, offloaded: int, context: int, sequences: int) -> list[Ledger]:
-    return [
-        _ledger(case, device, names, offloaded, context, sequences)
-        for device, names in enumerate(split(case.model, offloaded, case.count))
-    ]
 
 
 def _check(case: InferenceCase) -> None:
@@ -100,73 +83,12 @@ def _check(case: InferenceCase) -> None:
         )
 
 
-def _ledger(
-    case: InferenceCase,
-    device: int,
-    names: tuple[str, ...],
-    offloaded: int,
-    context: int,
-    sequences: int,
-) -> Ledger:
-    memory = usable(case.accelerator)
-    layers = layer_bytes(case.model, case.weights.encoding, 1, 1)
-    weights = sum(layers[name] for name in names)
-    if device == case.count - 1 and offloaded > case.model.layer_count:
-        weights += output_bytes(case)
-    entries = [
-        Entry("weights", Estimate.exact(weights), f"weights by module, {case.weights.id}"),
-        Entry(
-            "kv_cache",
-            Estimate.exact(_cached(case, names, context, sequences)),
-            f"cache cells, {case.key_cache.id}",
-        ),
-        Entry(
-            "activations",
-            compute_estimate(case, device, context * sequences),
-            "compute buffer, calibrated",
-        ),
-        Entry(
-            "runtime_overhead",
-            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)]),
-            "backend context, calibrated",
-        ),
-        Entry("reserve", device_margin(memory), "how far the device's total is not known"),
-        Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
-    ]
-    cached = next((e.bytes.expected for e in entries if e.name == "kv_cache"), 0)
-    return ledger((device,), memory.expected_bytes, entries, start_bytes=cached)
-
-
-def compute_estimate(case: InferenceCase, device: int, context: int) -> Estimate:
-    """The compute buffer of one device; older builds have one for all, held by the first."""
-    if cast(LlamaCppEra, case.era).one_compute_buffer and device:
-        return ZERO
-    return scaled(compute_bytes(case, context), calibration.LLAMA_CPP_COMPUTE_RATIO)
-
-
-def backend(case: InferenceCase) -> str:
-    """The backend whose context llama.cpp would open: the device's own before Vulkan."""
-    for name in ("cuda", "metal", "rocm", "vulkan"):
-        if name in case.accelerator.stacks:
-            return name
-    return "other"
-
-
-def _cached(case: InferenceCase, names: tuple[str, ...], context: int, sequences: int) -> int:
-    if cast(LlamaCppFlags, case.flags).no_kv_offload:
-        return 0
-    return sum(
-        names.count(name) * layer_cache_bytes(case, name, context, sequences)
-        for name in dict.fromkeys(names)
-    )
-
-
 def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
 
     def frees(layers: int, context: int, sequences: int) -> Estimate:
         """What is left on the fullest device."""
-        parts = [ranks.free for ranks in _ledgers(case, layers, context, sequences)]
+        parts = [ranks.free for ranks in ledgers(case, layers, context, sequences)]
         return min(parts, key=lambda free: free.expected)
 
     def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
@@ -187,7 +109,7 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
         ),
         0,
     )
-    fullest = min(_ledgers(case, offloaded, context, sequences), key=lambda r: r.free.expected)
+    fullest = min(ledgers(case, offloaded, context, sequences), key=lambda r: r.free.expected)
     return Capacity(
         kv_tokens=longest.times(sequences),
         kv_cache_bytes=fullest.free + fullest.amount("kv_cache"),
@@ -200,8 +122,6 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
 
 def _token_bytes(case: InferenceCase) -> int:
     """What one more token costs in all layers together, windows and states being full."""
-    latent = cast(LlamaCppEra, case.era).latent_cache
-    caches = case.model.layer_caches if latent else case.model.expanded_caches()
     return sum(
         token_bytes(
             cache,
@@ -210,18 +130,18 @@ def _token_bytes(case: InferenceCase) -> int:
             case.value_cache.encoding.bits_per_element,
         )
         for name in case.model.order
-        for cache in caches[name]
+        for cache in layer_caches(case, name)
         if not isinstance(cache, StateCache) and cache.window_tokens is None
     )
 
 
 def _assumptions(case: InferenceCase, flags: LlamaCppFlags, offloaded: int) -> tuple[Note, ...]:
+    cells = case.workload.context_tokens * case.workload.concurrent_sequences
     notes = [
         Note(
             code="context_is_shared",
-            text=f"llama-server is started with --ctx-size "
-            f"{case.workload.context_tokens * case.workload.concurrent_sequences} and --parallel "
-            f"{case.workload.concurrent_sequences}, micro-batch {micro_batch(case)}, flash "
+            text=f"llama-server is started with --ctx-size {cells} and --parallel "
+            f"{case.workload.concurrent_sequences}, micro-batch {micro_batch(case, cells)}, flash "
             f"attention {'on' if flash_attention(case) else 'off'}.",
         )
     ]
