@@ -242,7 +242,7 @@ def _is_size(value: object) -> bool:
 
 
 def _runtime(runtime: dict[str, Any], key: str) -> dict[str, Any]:
-    if runtime.get("name") not in ("vllm", "llama.cpp", "transformers"):
+    if runtime.get("name") not in ("vllm", "llama.cpp", "transformers", "ollama", "mlx-lm"):
         return runtime
     found = dict(runtime)
     if is_name(found.get("version")):

@@ -26,7 +26,15 @@ from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.feed_forward import Dense
 from tonnage.engine.fit import fit_inference, inference_verdict
-from tonnage.engine.flags import Flags, LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.flags import (
+    ExllamaFlags,
+    Flags,
+    LlamaCppFlags,
+    MlxFlags,
+    OllamaFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.pages import paged_cache
@@ -593,6 +601,9 @@ def _case(
         "vllm": VllmFlags(),
         "llama.cpp": LlamaCppFlags(),
         "transformers": TransformersFlags(),
+        "ollama": OllamaFlags(),
+        "mlx-lm": MlxFlags(),
+        "exllama": ExllamaFlags(),
     }
     usable = int(gib * GIB)
     sixteen = NamedCache("fp16", "float", CacheEncoding(bits_per_element=16))
@@ -635,7 +646,9 @@ LATENT = Layer(
 """The attention of DeepSeek-V2-Lite."""
 
 
-@pytest.mark.parametrize("accounting", ["vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize(
+    "accounting", ["vllm", "llama.cpp", "transformers", "ollama", "mlx-lm", "exllama"]
+)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -362,7 +362,7 @@ def test_accelerators_that_stay_idle_are_said(ask: Ask) -> None:
     assert any(word in texts for word in ("idle", "unused", "not used"))
 
 
-@pytest.mark.parametrize("runtime", ["vllm", "llama.cpp", "transformers"])
+@pytest.mark.parametrize("runtime", ["vllm", "llama.cpp", "transformers", "ollama", "mlx-lm"])
 def test_what_leaves_the_machine_is_said_with_how_to_stop_it(ask: Ask, runtime: str) -> None:
     flows = ask({**PLAIN, "runtime": {"name": runtime}}).data_flows
     assert flows
@@ -600,6 +600,17 @@ def test_an_inline_stack_must_be_described(
     assert refused.value.pointer == pointer
 
 
+RUNTIMES = (
+    "vllm",
+    "llama.cpp",
+    "transformers",
+    "ollama",
+    "mlx-lm",
+    "exllamav2",
+    "exllamav3",
+)
+
+
 def test_every_priced_model_of_the_catalog_is_answered_under_every_runtime(
     ask: Ask, seed: Release
 ) -> None:
@@ -607,7 +618,7 @@ def test_every_priced_model_of_the_catalog_is_answered_under_every_runtime(
         assert isinstance(record, ModelRecord)
         if record.architecture is None:
             continue
-        for runtime in ("vllm", "llama.cpp", "transformers"):
+        for runtime in RUNTIMES:
             context = min(512, record.architecture.longest_context_tokens)
             answer = ask(
                 {

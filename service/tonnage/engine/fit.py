@@ -6,7 +6,7 @@ from typing import NamedTuple
 from .answer import InferenceFit, Ledger, Verdict
 from .case import InferenceCase
 from .errors import NotModelled
-from .memory.runtimes import llama_cpp, transformers, vllm
+from .memory.runtimes import exllama, llama_cpp, mlx, ollama, transformers, vllm
 from .memory.runtimes.verdict import worst
 from .runtime import Accounting
 
@@ -20,6 +20,9 @@ _ACCOUNTING: dict[Accounting, _Runtime] = {
     "vllm": _Runtime(vllm.estimate, vllm.rank_ledgers),
     "llama.cpp": _Runtime(llama_cpp.estimate, llama_cpp.rank_ledgers),
     "transformers": _Runtime(transformers.estimate, transformers.rank_ledgers),
+    "ollama": _Runtime(ollama.estimate, ollama.rank_ledgers),
+    "mlx-lm": _Runtime(mlx.estimate, mlx.rank_ledgers),
+    "exllama": _Runtime(exllama.estimate, exllama.rank_ledgers),
 }
 
 

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from tonnage.engine.flags import LlamaCppFlags, TransformersFlags, VllmFlags
+from tonnage.engine.flags import (
+    ExllamaFlags,
+    LlamaCppFlags,
+    MlxFlags,
+    OllamaFlags,
+    TransformersFlags,
+    VllmFlags,
+)
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import BytesOrZero
@@ -73,7 +80,35 @@ class TransformersRuntime(_Part, frozen=True, kw_only=True, tag="transformers", 
     flags: TransformersFlags = TransformersFlags()
 
 
-RuntimeChoice = VllmRuntime | LlamaCppRuntime | TransformersRuntime
+class OllamaRuntime(_Part, frozen=True, kw_only=True, tag="ollama", tag_field="name"):
+    version: VersionText | None = None
+    flags: OllamaFlags = OllamaFlags()
+
+
+class MlxRuntime(_Part, frozen=True, kw_only=True, tag="mlx-lm", tag_field="name"):
+    version: VersionText | None = None
+    flags: MlxFlags = MlxFlags()
+
+
+class ExllamaV2Runtime(_Part, frozen=True, kw_only=True, tag="exllamav2", tag_field="name"):
+    version: VersionText | None = None
+    flags: ExllamaFlags = ExllamaFlags()
+
+
+class ExllamaV3Runtime(_Part, frozen=True, kw_only=True, tag="exllamav3", tag_field="name"):
+    version: VersionText | None = None
+    flags: ExllamaFlags = ExllamaFlags()
+
+
+RuntimeChoice = (
+    VllmRuntime
+    | LlamaCppRuntime
+    | TransformersRuntime
+    | OllamaRuntime
+    | MlxRuntime
+    | ExllamaV2Runtime
+    | ExllamaV3Runtime
+)
 
 
 class Formats(_Part, frozen=True, kw_only=True):
