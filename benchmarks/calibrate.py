@@ -69,9 +69,13 @@ ASSUMED = {
     "TGI_OVERHEAD_BYTES": (500 * MIB, 1000 * MIB, 6000 * MIB),
     "TRANSFORMERS_CONTEXT_BYTES": (300 * MIB, 500 * MIB, 900 * MIB),
     "TRANSFORMERS_ALLOCATOR_RATIO": (1.0, 1.04, 1.12),
+    "MLX_STEP_RATIO": (1.0, 1.1, 1.5),
+    "EXLLAMA_WORKING_RATIO": (0.5, 1.0, 1.5),
 }
 """No case measures these. A CUDA context with PyTorch's kernels is commonly reported as 0.3-0.9
-GiB, and a caching allocator's rounding as a few per cent; both are assumptions."""
+GiB, and a caching allocator's rounding as a few per cent; both are assumptions. What mlx-lm holds
+of a prompt's step is one to one and a half of its largest tensors in its BENCHMARKS.md; ExLlama's
+buffers are known from its source alone."""
 
 
 ASSUMED_KINDS: dict[str, dict[str, tuple[float, float, float]]] = {

@@ -113,7 +113,18 @@ def test_a_misspelled_key_is_refused_with_the_one_that_was_meant(
 
 def test_a_runtime_that_is_none_is_answered_with_those_there_are(api: httpx.Client) -> None:
     found = problem(api.post(FIT, json=changed("/runtime/name", "vlm")), 400, "invalid_field")
-    assert found["errors"][0]["suggestions"] == ["vllm", "sglang", "tensorrt-llm"]
+    assert found["errors"][0]["suggestions"] == [
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "tgi",
+        "llama.cpp",
+        "transformers",
+        "ollama",
+        "mlx-lm",
+        "exllamav2",
+        "exllamav3",
+    ]
 
 
 @pytest.mark.parametrize(

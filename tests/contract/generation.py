@@ -241,7 +241,16 @@ def _is_size(value: object) -> bool:
     return type(value) is int and 1 <= value <= MOST_ACCELERATORS
 
 
-RUNTIMES = ("vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers")
+RUNTIMES = (
+    "vllm",
+    "sglang",
+    "tensorrt-llm",
+    "tgi",
+    "llama.cpp",
+    "transformers",
+    "ollama",
+    "mlx-lm",
+)
 
 
 def _runtime(runtime: dict[str, Any], key: str) -> dict[str, Any]:

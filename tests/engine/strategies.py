@@ -11,8 +11,11 @@ from tonnage.engine.attention import Attention, LatentAttention, SparseIndex
 from tonnage.engine.case import InferenceCase, NamedCache, NamedWeights
 from tonnage.engine.feed_forward import Dense, MixtureOfExperts
 from tonnage.engine.flags import (
+    ExllamaFlags,
     Flags,
     LlamaCppFlags,
+    MlxFlags,
+    OllamaFlags,
     SglangFlags,
     TensorRtLlmFlags,
     TgiFlags,
@@ -57,7 +60,7 @@ cache_bits = st.sampled_from([16, 8, 8.5, 4.5])
 def runtime(name: Accounting) -> Runtime:
     """A runtime as the seed catalog describes it."""
     release = seed_release()
-    record = release.records["runtimes"][name]
+    record = release.records["runtimes"]["exllamav2" if name == "exllama" else name]
     assert isinstance(record, RuntimeRecord)
     return release.runtime(record)
 
@@ -282,7 +285,21 @@ FLAGS: dict[Accounting, st.SearchStrategy[Flags]] = {
     "tgi": tgi_flags,
     "llama.cpp": llama_cpp_flags(),
     "transformers": transformers_flags,
+    "ollama": st.builds(
+        OllamaFlags,
+        num_gpu=st.sampled_from([0, 1, 5, 1000]),
+        num_batch=st.sampled_from([None, 64, 2048]),
+        flash_attention=st.sampled_from([None, True, False]),
+        gpu_overhead_bytes=st.sampled_from([0, GIB]),
+    ),
+    "mlx-lm": st.builds(
+        MlxFlags,
+        prefill_step_size=st.sampled_from([None, 64, 4096]),
+        max_kv_size=st.sampled_from([None, None, 512]),
+    ),
+    "exllama": st.builds(ExllamaFlags, max_chunk_size=st.sampled_from([None, 128, 4096])),
 }
+"""Layers of Ollama are placed by hand: left to itself, more work moves them off the devices."""
 
 
 TENSOR_PARALLEL: tuple[Accounting, ...] = ("vllm", "sglang", "tensorrt-llm", "tgi")
@@ -317,6 +334,7 @@ def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     era = draw(eras(accounting))
     parallel = draw(layouts(model)) if accounting in TENSOR_PARALLEL else Parallelism()
     spare = draw(st.integers(0, 2 if accounting in TENSOR_PARALLEL else 3))
+    spare = 0 if accounting == "mlx-lm" else spare
     flags = draw(FLAGS[accounting])
     key, value = draw(cache_bits), draw(cache_bits)
     if isinstance(flags, LlamaCppFlags) and isinstance(era, LlamaCppEra):

@@ -28,8 +28,11 @@ from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.feed_forward import Dense
 from tonnage.engine.fit import fit_inference, inference_verdict
 from tonnage.engine.flags import (
+    ExllamaFlags,
     Flags,
     LlamaCppFlags,
+    MlxFlags,
+    OllamaFlags,
     SglangFlags,
     TensorRtLlmFlags,
     TgiFlags,
@@ -623,6 +626,9 @@ def _case(
         "vllm": VllmFlags(),
         "llama.cpp": LlamaCppFlags(),
         "transformers": TransformersFlags(),
+        "ollama": OllamaFlags(),
+        "mlx-lm": MlxFlags(),
+        "exllama": ExllamaFlags(),
     }
     usable = int(gib * GIB)
     sixteen = NamedCache("fp16", "float", CacheEncoding(bits_per_element=16))
@@ -666,7 +672,18 @@ LATENT = Layer(
 
 
 @pytest.mark.parametrize(
-    "accounting", ["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"]
+    "accounting",
+    [
+        "vllm",
+        "sglang",
+        "tensorrt-llm",
+        "tgi",
+        "llama.cpp",
+        "transformers",
+        "ollama",
+        "mlx-lm",
+        "exllama",
+    ],
 )
 @pytest.mark.parametrize(
     "layer",

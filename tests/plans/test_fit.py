@@ -362,9 +362,21 @@ def test_accelerators_that_stay_idle_are_said(ask: Ask) -> None:
     assert any(word in texts for word in ("idle", "unused", "not used"))
 
 
-@pytest.mark.parametrize(
-    "runtime", ["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"]
+RUNTIMES = (
+    "vllm",
+    "sglang",
+    "tensorrt-llm",
+    "tgi",
+    "llama.cpp",
+    "transformers",
+    "ollama",
+    "mlx-lm",
+    "exllamav2",
+    "exllamav3",
 )
+
+
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if "exllama" not in name])
 def test_what_leaves_the_machine_is_said_with_how_to_stop_it(ask: Ask, runtime: str) -> None:
     flows = ask({**PLAIN, "runtime": {"name": runtime}}).data_flows
     assert flows
@@ -609,7 +621,7 @@ def test_every_priced_model_of_the_catalog_is_answered_under_every_runtime(
         assert isinstance(record, ModelRecord)
         if record.architecture is None:
             continue
-        for runtime in ("vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"):
+        for runtime in RUNTIMES:
             context = min(512, record.architecture.longest_context_tokens)
             answer = ask(
                 {

@@ -17,9 +17,7 @@ CODES = {"fits": 0, "tight": TIGHT, "does_not_fit": DOES_NOT_FIT}
 @click.option("--accelerator", help="Id or alias of an accelerator.")
 @click.option("--machine", help="Id or alias of a machine, instead of an accelerator.")
 @click.option("--count", type=int, help="Accelerators.")
-@click.option(
-    "--runtime", help="vllm, sglang, tensorrt-llm, tgi, llama.cpp or transformers.", default=None
-)
+@click.option("--runtime", help="vllm, llama.cpp, transformers, ollama …: see the catalog.")
 @click.option("--version", "version", help="The runtime's version.")
 @click.option("--flag", "flags", multiple=True, metavar="NAME=VALUE", help="A runtime's flag.")
 @click.option("--weights", help="Number format of the weights.")

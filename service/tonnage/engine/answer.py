@@ -74,11 +74,16 @@ def ledger(
     usable: int,
     entries: list[Entry],
     refusal: Refusal | None = None,
-    start_bytes: int = 0,
+    start_bytes: int | None = None,
 ) -> Ledger:
-    """A ledger of the entries that hold anything; what they leave is free (or missing)."""
+    """A ledger of the entries that hold anything; what they leave is free (or missing).
+
+    Without ``start_bytes`` a start allocates the whole cache that was asked for.
+    """
     held = tuple(entry for entry in entries if entry.bytes != ZERO)
     free = Estimate.exact(usable) - total([entry.bytes for entry in held])
+    if start_bytes is None:
+        start_bytes = sum(e.bytes.expected for e in held if e.name == "kv_cache")
     return Ledger(accelerators, usable, held, free, start_bytes, refusal)
 
 

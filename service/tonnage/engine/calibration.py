@@ -50,11 +50,13 @@ LLAMA_CPP_CONTEXT_BYTES: dict[str, ByteSpread] = {
     "other": (0 * 2**20, 500 * 2**20, 1024 * 2**20),  # assumed
 }
 
-# 172 rows of 3 origins
-LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.288)
+# 173 rows of 4 origins
+LLAMA_CPP_COMPUTE_RATIO = (1, 1, 1.284)
 
 # assumed, not measured
 TENSORRT_LLM_OVERHEAD_BYTES = (500 * 2**20, 1000 * 2**20, 4000 * 2**20)
 TGI_OVERHEAD_BYTES = (500 * 2**20, 1000 * 2**20, 6000 * 2**20)
 TRANSFORMERS_CONTEXT_BYTES = (300 * 2**20, 500 * 2**20, 900 * 2**20)
 TRANSFORMERS_ALLOCATOR_RATIO = (1, 1.04, 1.12)
+MLX_STEP_RATIO = (1, 1.1, 1.5)
+EXLLAMA_WORKING_RATIO = (0.5, 1, 1.5)

@@ -9,7 +9,17 @@ from .answer import InferenceFit, Ledger, Verdict
 from .case import InferenceCase
 from .errors import NotModelled
 from .memory.capacity import Pool
-from .memory.runtimes import llama_cpp, sglang, tensorrt_llm, tgi, transformers, vllm
+from .memory.runtimes import (
+    exllama,
+    llama_cpp,
+    mlx,
+    ollama,
+    sglang,
+    tensorrt_llm,
+    tgi,
+    transformers,
+    vllm,
+)
 from .memory.runtimes.verdict import worst
 from .outcome import outcome_of
 from .runtime import Accounting
@@ -29,6 +39,9 @@ _ACCOUNTING: dict[Accounting, _Runtime] = {
     "tgi": _Runtime(tgi.estimate, tgi.rank_ledgers, tgi.pools),
     "llama.cpp": _Runtime(llama_cpp.estimate, llama_cpp.rank_ledgers),
     "transformers": _Runtime(transformers.estimate, transformers.rank_ledgers),
+    "ollama": _Runtime(ollama.estimate, ollama.rank_ledgers),
+    "mlx-lm": _Runtime(mlx.estimate, mlx.rank_ledgers),
+    "exllama": _Runtime(exllama.estimate, exllama.rank_ledgers),
 }
 
 

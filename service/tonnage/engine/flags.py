@@ -109,4 +109,42 @@ class TransformersFlags(Value, frozen=True, kw_only=True):
     """``eager`` builds the quadratic score matrix; ``sdpa`` and ``flash_attention_2`` do not."""
 
 
-Flags = VllmFlags | SglangFlags | TensorRtLlmFlags | TgiFlags | LlamaCppFlags | TransformersFlags
+class OllamaFlags(Value, frozen=True, kw_only=True):
+    """Options of a model and environment variables of ``ollama serve``."""
+
+    num_gpu: CountOrZero | None = None
+    """Layers on the devices, the output layer counted as one. Left out: as many as fit."""
+    num_batch: Tokens | None = None
+    flash_attention: bool | None = None
+    """OLLAMA_FLASH_ATTENTION; without it a quantized cache is not used."""
+    gpu_overhead_bytes: BytesOrZero = 0
+    """OLLAMA_GPU_OVERHEAD, kept free on every device."""
+    backend: Backend | None = None
+
+
+class MlxFlags(Value, frozen=True, kw_only=True):
+    """Options of ``mlx_lm.generate`` and ``mlx_lm.server``."""
+
+    prefill_step_size: Tokens | None = None
+    max_kv_size: Tokens | None = None
+    """The cache turns round after so many tokens."""
+
+
+class ExllamaFlags(Value, frozen=True, kw_only=True):
+    """What ExLlamaV2 and ExLlamaV3 are loaded with."""
+
+    max_chunk_size: Tokens | None = None
+    """Tokens of a prompt worked on at once (``max_input_len`` in ExLlamaV2)."""
+
+
+Flags = (
+    VllmFlags
+    | SglangFlags
+    | TensorRtLlmFlags
+    | TgiFlags
+    | LlamaCppFlags
+    | TransformersFlags
+    | OllamaFlags
+    | MlxFlags
+    | ExllamaFlags
+)

@@ -12,6 +12,7 @@ from .answer import InferenceFit
 from .case import InferenceCase
 from .flags import (
     LlamaCppFlags,
+    OllamaFlags,
     SglangFlags,
     TensorRtLlmFlags,
     TgiFlags,
@@ -82,7 +83,11 @@ def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
             found.append(
                 Proposal(_flags(attn_implementation="sdpa"), "none where the model supports it")
             )
-        case TransformersFlags():
+        case OllamaFlags(flash_attention=True):
+            pass
+        case OllamaFlags():
+            found.append(Proposal(_flags(flash_attention=True), "none where the model supports it"))
+        case _:
             pass
     return found
 
@@ -90,6 +95,9 @@ def _settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
 def _cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
     if case.key_cache.encoding.bits_per_element < 16:
         return []
+    if case.runtime.accounting == "ollama":
+        patch = {"formats": {"kv_cache": "q8_0"}, **_flags(flash_attention=True)}
+        return [(patch, "KV cache in q8_0, flash attention on: slight loss of accuracy")]
     format_id = _SMALLER_CACHE.get(case.runtime.accounting or "")
     if format_id is None:
         return []
@@ -215,6 +223,9 @@ _SMALLER_WEIGHTS = {
     "tgi": ("fp8", "awq"),
     "transformers": ("bnb-nf4",),
     "llama.cpp": ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k"),
+    "ollama": ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k"),
+    "mlx-lm": ("mlx-8bit", "mlx-6bit", "mlx-4bit", "mlx-3bit"),
+    "exllama": ("exl2-6.0bpw", "exl2-5.0bpw", "exl2-4.0bpw", "exl2-3.0bpw"),
 }
 _SMALLER_BITS = {
     "fp8": 8.0,
@@ -226,6 +237,14 @@ _SMALLER_BITS = {
     "q4_k_m": 4.89,
     "q3_k_m": 4.0,
     "q2_k": 3.16,
+    "mlx-8bit": 8.5,
+    "mlx-6bit": 6.5,
+    "mlx-4bit": 4.5,
+    "mlx-3bit": 3.5,
+    "exl2-6.0bpw": 6.0,
+    "exl2-5.0bpw": 5.0,
+    "exl2-4.0bpw": 4.0,
+    "exl2-3.0bpw": 3.0,
 }
 
 

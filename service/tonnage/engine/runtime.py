@@ -15,7 +15,17 @@ from .hardware import Capability, Stack
 from .values import Count, CountOrZero, Fraction, ShortText, Value
 from .version import parse_version
 
-Accounting = Literal["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp", "transformers"]
+Accounting = Literal[
+    "vllm",
+    "sglang",
+    "tensorrt-llm",
+    "tgi",
+    "llama.cpp",
+    "transformers",
+    "ollama",
+    "mlx-lm",
+    "exllama",
+]
 Level = Literal["official", "plugin", "experimental", "cpu_only", "no"]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
@@ -167,7 +177,54 @@ class TransformersEra(Value, tag="transformers", tag_field="accounting", frozen=
     note: Text | None = None
 
 
-Era = VllmEra | SglangEra | TensorRtLlmEra | TgiEra | LlamaCppEra | TransformersEra
+class ContextTier(Value, frozen=True, kw_only=True):
+    """The context of a server whose user set none, by the memory of all its devices."""
+
+    smallest_total_gib: CountOrZero = 0
+    tokens: Count
+
+
+class OllamaEra(Value, tag="ollama", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    llama_cpp: LlamaCppEra
+    """The rules of the engine inside."""
+    contexts: tuple[ContextTier, ...]
+    """Largest first."""
+    parallel: Count
+    """Sequences served at once unless OLLAMA_NUM_PARALLEL says otherwise."""
+    note: Text | None = None
+
+
+class MlxEra(Value, tag="mlx-lm", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    prefill_tokens: Count
+    """A prompt is worked on in steps of so many tokens."""
+    cache_step_tokens: Count
+    logits_of_last_step: bool
+    """Whether a prompt's last step makes logits of all its tokens, or of its last one alone."""
+    note: Text | None = None
+
+
+class ExllamaEra(Value, tag="exllama", tag_field="accounting", frozen=True, kw_only=True):
+    since: ShortText
+    chunk_tokens: Count
+    page_tokens: Count
+    dequantized_elements: CountOrZero
+    """At most so many weights of a matrix are unpacked to 16 bits at once for a long prompt."""
+    note: Text | None = None
+
+
+Era = (
+    VllmEra
+    | SglangEra
+    | TensorRtLlmEra
+    | TgiEra
+    | LlamaCppEra
+    | TransformersEra
+    | OllamaEra
+    | MlxEra
+    | ExllamaEra
+)
 
 
 class Message(Value, frozen=True, kw_only=True):

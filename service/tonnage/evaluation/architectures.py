@@ -28,9 +28,9 @@ _QUANTIZED = re.compile(
     r"(?:i?q\d[a-z0-9_]*|f16|bf16|mxfp4(?:[-_].*)?|\d+bit)$"
 )
 _TRAILING = re.compile(
-    r"(?i)(?:[-_. ](?:safetensors|mtp|qat|gguf|instruct|inst|it|\d{4})| \d+B\.A\d+B| class)$"
+    r"(?i)(?:[-_. ](?:safetensors|mtp|qat|gguf|instruct|inst|it|\d{4})| \d+B\.A\d+B| class| 671B)$"
 )
-_SIZE_AT_END = re.compile(r"(?i)[-_]\d+(?:\.\d+)?b$")
+_SIZE_AT_END = re.compile(r"(?i)[-_:]\d+(?:\.\d+)?b(?P<version>-v[\d.]+)?$")
 _LEADING = re.compile(r"(?i)^(?:unsloth|opensourcerelease|bartowski)_")
 
 
@@ -93,10 +93,11 @@ class Known:
 
         ``shisa-v2-llama3.1-8b`` is a Llama 3.1 8B. Only what ends in a size counts.
         """
-        if not _SIZE_AT_END.search(name := _shorter(name)[-1]):
+        end = _SIZE_AT_END.search(name := _shorter(name)[-1])
+        if end is None:
             return None
-        words = name.split("-")
-        for start in range(1, len(words) - 1):
+        words = name.removesuffix(end["version"] or "").split("-")
+        for start in range(1, len(words)):
             found = self.named("-".join(words[start:]))
             if found is not None and _agrees(found, shape):
                 return found

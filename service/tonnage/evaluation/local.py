@@ -12,10 +12,11 @@ from tonnage.engine import calibration
 from tonnage.engine.caches import TokenCache
 from tonnage.engine.errors import EngineError
 from tonnage.engine.estimate import Estimate
-from tonnage.engine.fit import inference_verdict
+from tonnage.engine.memory.runtimes.llama_cpp import rank_ledgers
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     backend,
 )
+from tonnage.engine.memory.runtimes.verdict import worst
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.values import MIB
 from tonnage.plans.errors import UnknownName
@@ -36,10 +37,12 @@ from .local_setup import (
     setting_of,
 )
 from .local_weights import NoSizeError, file_bytes
+from .mlx import evaluate_mlx
 from .results import Result, Scorer
 from .rows import LocalRow
 from .scoring import ending
 
+ESTIMATED = "Ollama prints its own estimate, not what is allocated"
 FORKED = "the compute buffer of ik_llama.cpp's latent attention is not modelled"
 
 _MEASURED = re.compile(r"measured|total VRAM|nvidia-smi", re.IGNORECASE)
@@ -47,6 +50,8 @@ _UNIFIED = re.compile(r"weights live in unified memory")
 
 
 def evaluate_local(row: LocalRow, release: Release, known: Known) -> Result:
+    if row.engine == "mlx-lm":
+        return evaluate_mlx(row, release, known)
     reason = refusal(row)
     if reason is not None:
         return Result(id=row.id, skipped=reason)
@@ -82,7 +87,7 @@ def _result(row: LocalRow, setting: Setting) -> Result:
     if not scorer.predictions and not judged:
         reason = next(iter(scorer.left_out.values()), "nothing that is predicted was observed")
         return Result(id=row.id, skipped=reason, left_out=scorer.left_out)
-    verdict = inference_verdict(setting.case) if judged else None
+    verdict = worst(rank_ledgers(setting.case)) if judged else None
     case = setting.case
     era = f"{row.engine} since {case.era.since}"
     return Result(
@@ -176,8 +181,8 @@ def _score_compute(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     if setting.overrides:
         scorer.left_out["compute_mib"] = "which tensors are moved to system memory is not stated"
         return
-    if not setting.compute_known:
-        scorer.left_out["compute_mib"] = FORKED
+    if not setting.compute_known or row.engine == "ollama":
+        scorer.left_out["compute_mib"] = ESTIMATED if row.engine == "ollama" else FORKED
         return
     amount = compute_over_devices(setting.case)
     _add(
@@ -195,6 +200,8 @@ def _score_total(row: LocalRow, setting: Setting, scorer: Scorer) -> None:
     if row.setup.n_ctx is None or observed.outcome not in ("fits", "partial_offload"):
         return
     reason = _unplaced(row, setting) or (None if setting.compute_known else FORKED)
+    if row.engine == "ollama":
+        reason = ESTIMATED
     if reason is not None:
         scorer.left_out["total_mib"] = reason
         return

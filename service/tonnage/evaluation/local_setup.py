@@ -11,8 +11,9 @@ import msgspec
 from tonnage.catalog.release import Release
 from tonnage.engine.attention import LatentAttention
 from tonnage.engine.case import InferenceCase
-from tonnage.engine.flags import Backend, LlamaCppFlags
+from tonnage.engine.flags import Backend, LlamaCppFlags, OllamaFlags
 from tonnage.engine.hardware import Accelerator, UsableMemory
+from tonnage.engine.memory.runtimes.ollama import as_llama_cpp
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import MIB
@@ -23,6 +24,7 @@ from tonnage.plans.requests import (
     Hardware,
     InlineModel,
     LlamaCppRuntime,
+    OllamaRuntime,
 )
 from tonnage.plans.resolve import resolve
 
@@ -31,7 +33,7 @@ from .local_weights import weights_of_file
 from .rows import LocalRow
 from .versions import llama_cpp_version
 
-ENGINES = ("llama.cpp", "ik_llama.cpp")
+ENGINES = ("llama.cpp", "ik_llama.cpp", "ollama")
 RAN = {"fits": True, "partial_offload": True, "OOM": False}
 NOT_JUDGED = ("cpu_only",)
 DEFAULT_CONTEXT = 512
@@ -85,28 +87,23 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
     if context > model.longest_context_tokens:
         model = msgspec.structs.replace(model, longest_context_tokens=context)
     layers = 0 if on_processor else setup.ngl
+    if layers == 1 and setup.device and setup.device.startswith("Apple"):
+        layers = None  # Metal of 2023 took the whole file with any number (ollama issue 434)
     version = llama_cpp_version(row.engine, row.build)
     keys = setup.cache_type_k or "auto"
     values = setup.cache_type_v
     request = FitInferenceRequest(
         model=InlineModel(architecture=model),
         hardware=Hardware(accelerator=device or STAND_IN, count=setup.devices or 1),
-        runtime=LlamaCppRuntime(
-            version=version,
-            flags=LlamaCppFlags(
-                n_gpu_layers=layers,
-                ubatch_size=setup.n_ubatch,
-                flash_attn=setup.flash_attn,
-                swa_full=bool(_SWA_FULL.search(note)),
-                backend=None if on_processor else backend_of(row),
-            ),
-        ),
+        runtime=_runtime(row, version, layers),
         formats=Formats(
             weights="gguf-f16", kv_cache=keys, kv_cache_values=None if values == keys else values
         ),
         workload=InferenceWorkload(context_tokens=context, concurrent_sequences=sequences),
     )
     case = resolve(request, release).case
+    if row.engine == "ollama":
+        case = as_llama_cpp(case)
     case, compute_known = _latent_of_fork(row, case)
     weights, by_file_size = weights_of_file(row, release, case)
     return Setting(
@@ -114,9 +111,34 @@ def setting_of(row: LocalRow, release: Release, model: ModelArchitecture) -> Set
         device=device,
         on_processor=on_processor,
         overrides=bool(_OVERRIDES.search(note)),
-        version_known=version is not None,
+        version_known=(row.build if row.engine == "ollama" else version) is not None,
         by_file_size=by_file_size,
         compute_known=compute_known,
+    )
+
+
+def _runtime(
+    row: LocalRow, version: str | None, layers: int | None
+) -> LlamaCppRuntime | OllamaRuntime:
+    """With the flags that the row states; Ollama's are those of the llama.cpp inside."""
+    setup, backend = row.setup, backend_of(row)
+    if row.engine == "ollama":
+        options = OllamaFlags(
+            num_gpu=layers,
+            num_batch=setup.n_ubatch,
+            flash_attention=setup.flash_attn,
+            backend=backend,
+        )
+        return OllamaRuntime(version=row.build, flags=options)
+    return LlamaCppRuntime(
+        version=version,
+        flags=LlamaCppFlags(
+            n_gpu_layers=layers,
+            ubatch_size=setup.n_ubatch,
+            flash_attn=setup.flash_attn,
+            swa_full=bool(_SWA_FULL.search(row.note or "")),
+            backend=None if layers == 0 and setup.device == "CPU" else backend,
+        ),
     )
 
 

@@ -63,7 +63,7 @@ def _named(row: LocalRow, release: Release) -> NamedWeights | None:
     except UnknownRecord:
         return None
     assert isinstance(record, FormatRecord)
-    if record.weights is None or record.family != "gguf":
+    if record.weights is None or (record.family != "gguf" and record.id != "mxfp4"):
         return None
     return NamedWeights(record.id, record.family, record.weights)
 

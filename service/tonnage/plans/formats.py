@@ -12,6 +12,9 @@ from tonnage.engine.precision import WeightEncoding
 from .names import record_of
 from .requests import FitInferenceRequest, InlineModel, runtime_name
 
+_HALF_PRECISION = ("llama.cpp", "ollama", "exllamav2", "exllamav3")
+"""Runtimes whose cache is fp16 whatever the checkpoint is in."""
+
 
 def _formats(release: Release) -> list[FormatRecord]:
     return [r for r in release.records["formats"].values() if isinstance(r, FormatRecord)]
@@ -82,7 +85,7 @@ def _cache(
     notes: list[Note],
 ) -> NamedCache:
     if name == "auto":
-        half = runtime_name(request) == "llama.cpp" or checkpoint in ("fp16", "fp32")
+        half = runtime_name(request) in _HALF_PRECISION or checkpoint in ("fp16", "fp32")
         name = "fp16" if half else "bf16"
     record = record_of(release, "formats", name, pointer, notes)
     assert isinstance(record, FormatRecord)

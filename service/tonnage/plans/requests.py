@@ -5,7 +5,10 @@ from typing import Annotated
 import msgspec
 
 from tonnage.engine.flags import (
+    ExllamaFlags,
     LlamaCppFlags,
+    MlxFlags,
+    OllamaFlags,
     SglangFlags,
     TensorRtLlmFlags,
     TgiFlags,
@@ -101,6 +104,26 @@ class TransformersRuntime(_Part, frozen=True, kw_only=True, tag="transformers", 
     flags: TransformersFlags = TransformersFlags()
 
 
+class OllamaRuntime(_Part, frozen=True, kw_only=True, tag="ollama", tag_field="name"):
+    version: VersionText | None = None
+    flags: OllamaFlags = OllamaFlags()
+
+
+class MlxRuntime(_Part, frozen=True, kw_only=True, tag="mlx-lm", tag_field="name"):
+    version: VersionText | None = None
+    flags: MlxFlags = MlxFlags()
+
+
+class ExllamaV2Runtime(_Part, frozen=True, kw_only=True, tag="exllamav2", tag_field="name"):
+    version: VersionText | None = None
+    flags: ExllamaFlags = ExllamaFlags()
+
+
+class ExllamaV3Runtime(_Part, frozen=True, kw_only=True, tag="exllamav3", tag_field="name"):
+    version: VersionText | None = None
+    flags: ExllamaFlags = ExllamaFlags()
+
+
 RuntimeChoice = (
     VllmRuntime
     | SglangRuntime
@@ -108,6 +131,10 @@ RuntimeChoice = (
     | TgiRuntime
     | LlamaCppRuntime
     | TransformersRuntime
+    | OllamaRuntime
+    | MlxRuntime
+    | ExllamaV2Runtime
+    | ExllamaV3Runtime
 )
 TENSOR_PARALLEL = (VllmRuntime, SglangRuntime, TensorRtLlmRuntime, TgiRuntime)
 """Servers that split a model over accelerators by tensor ranks unless told otherwise."""

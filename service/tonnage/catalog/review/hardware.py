@@ -195,8 +195,8 @@ def review_runtime(record: RuntimeRecord, lookup: Lookup) -> list[str]:
     for support in record.formats:
         for stack in set(support.stacks) - named:
             findings.append(f"format {support.format} names {stack}, which stacks does not")
-        # "gguf" stands for its family, "kv-fp8" for fp8 as the format of cached elements.
-        if support.format != "gguf":
+        # "gguf", "exl" and "mlx" stand for families, "kv-fp8" for fp8 as the cache's format.
+        if support.format not in ("gguf", "exl", "mlx"):
             findings += _reference("formats", support.format.removeprefix("kv-"), lookup)
     versions = [parse_version(era.since) for era in record.eras]
     if versions != sorted(set(versions)):

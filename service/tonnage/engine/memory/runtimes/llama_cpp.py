@@ -25,7 +25,7 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     placement,
 )
 from tonnage.engine.memory.runtimes.shared import check_context, check_devices
-from tonnage.engine.memory.runtimes.verdict import bound_by, worst
+from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, left_for_cache, worst
 from tonnage.engine.search import largest
 
 MOST_DEVICES = 16
@@ -36,34 +36,34 @@ MOST_SEQUENCES = 4096
 
 def estimate(case: InferenceCase) -> InferenceFit:
     flags = cast(LlamaCppFlags, case.flags)
-    offloaded = _offloaded(case)
+    wanted = offloaded(case)
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
     found = rank_ledgers(case)
     return InferenceFit(
         verdict=worst(found),
         bound_by=bound_by(found),
         ledgers=tuple(found),
-        capacity=_capacity(case, offloaded),
-        host_bytes=host_bytes(case, placement(case, offloaded), context, sequences),
-        assumptions=_assumptions(case, flags, offloaded),
+        capacity=capacity(case, wanted),
+        host_bytes=host_bytes(case, placement(case, wanted), context, sequences),
+        assumptions=_assumptions(case, flags, wanted),
     )
 
 
 def rank_ledgers(case: InferenceCase) -> list[Ledger]:
     """The ledger of each device."""
-    _check(case)
+    check(case)
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-    return ledgers(case, _offloaded(case), context, sequences)
+    return ledgers(case, offloaded(case), context, sequences)
 
 
-def _offloaded(case: InferenceCase) -> int:
+def offloaded(case: InferenceCase) -> int:
     """Layers on the devices; the output layer counts as one more than the model's."""
     everything = case.model.layer_count + 1
     wanted = cast(LlamaCppFlags, case.flags).n_gpu_layers
     return everything if wanted is None else min(wanted, everything)
 
 
-def _check(case: InferenceCase) -> None:
+def check(case: InferenceCase) -> None:
     parallel = case.parallel
     for name in ("tensor", "pipeline", "data", "expert"):
         if getattr(parallel, name) != 1:
@@ -83,13 +83,29 @@ def _check(case: InferenceCase) -> None:
         )
 
 
-def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
+def most_layers(case: InferenceCase) -> int:
+    """The most layers that fit at the context asked for, the output layer counted as one.
+
+    Not searched by halves: with layers of several sizes, more of them may be split over devices
+    better.
+    """
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+    everything = case.model.layer_count + 1
+    return next(
+        (
+            layers
+            for layers in range(everything, 0, -1)
+            if least_free(ledgers(case, layers, context, sequences)).expected >= 0
+        ),
+        0,
+    )
+
+
+def capacity(case: InferenceCase, wanted: int) -> Capacity:
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
 
-    def frees(layers: int, context: int, sequences: int) -> Estimate:
-        """What is left on the fullest device."""
-        parts = [ranks.free for ranks in ledgers(case, layers, context, sequences)]
-        return min(parts, key=lambda free: free.expected)
+    def frees(context: int, sequences: int) -> Estimate:
+        return least_free(ledgers(case, wanted, context, sequences))
 
     def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
         return Estimate(
@@ -98,25 +114,15 @@ def _capacity(case: InferenceCase, offloaded: int) -> Capacity:
             largest(lambda n: free(n).high >= 0, ceiling),
         )
 
-    longest = most(lambda n: frees(offloaded, n, sequences), case.model.longest_context_tokens)
-    held = most(lambda n: frees(offloaded, context, n), MOST_SEQUENCES)
-    # Not by halves: with layers of several sizes, more of them may be split over devices better.
-    layers = next(
-        (
-            n
-            for n in range(case.model.layer_count + 1, 0, -1)
-            if frees(n, context, sequences).expected >= 0
-        ),
-        0,
-    )
-    fullest = min(ledgers(case, offloaded, context, sequences), key=lambda r: r.free.expected)
+    longest = most(lambda n: frees(n, sequences), case.model.longest_context_tokens)
+    held = most(lambda n: frees(context, n), MOST_SEQUENCES)
     return Capacity(
         kv_tokens=longest.times(sequences),
-        kv_cache_bytes=fullest.free + fullest.amount("kv_cache"),
+        kv_cache_bytes=left_for_cache(ledgers(case, wanted, context, sequences)),
         sequences_at_context=held,
         longest_context=longest,
         kv_bytes_per_token=_token_bytes(case),
-        layers_on_accelerator=layers,
+        layers_on_accelerator=most_layers(case),
     )
 
 

@@ -61,12 +61,14 @@ def _ledger(
     parts = count if era.row_split else 1
     weights = ceil_div(weights, parts)
     cached = () if era.row_split and device else names
+    pinned = 0 if device else pinned_weights(case, placed)
+    halved = halved_cache_bytes(case, names, context * sequences)
+    waste = allocation_waste(case, names, parts)
     entries = [
-        Entry("weights", Estimate.exact(weights), f"weights by module, {case.weights.id}"),
         Entry(
             "weights",
-            Estimate.exact(0 if device else pinned_weights(case, placed)),
-            "pinned host memory, shared with the device",
+            Estimate.exact(weights + pinned),
+            f"weights by module, {case.weights.id}" + (", host's pinned" if pinned else ""),
         ),
         Entry(
             "kv_cache",
@@ -75,29 +77,18 @@ def _ledger(
         ),
         Entry(
             "activations",
-            compute_estimate(case, device, context * sequences, placed),
-            "compute buffer, calibrated",
-        ),
-        Entry(
-            "activations",
-            Estimate.exact(halved_cache_bytes(case, names, context * sequences)),
-            "half-precision copy of one layer's quantized cache",
+            compute_estimate(case, device, context * sequences, placed) + Estimate.exact(halved),
+            "compute buffer, calibrated" + (", and a layer's cache in 16 bits" if halved else ""),
         ),
         Entry(
             "runtime_overhead",
-            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)]),
-            "backend context, calibrated",
-        ),
-        Entry(
-            "runtime_overhead",
-            Estimate.exact(allocation_waste(case, names, parts)),
-            "matrices allocated in steps of 2 MiB",
+            Estimate(*calibration.LLAMA_CPP_CONTEXT_BYTES[backend(case)]) + Estimate.exact(waste),
+            "backend context, calibrated" + (", and steps of allocation" if waste else ""),
         ),
         Entry("reserve", device_margin(memory), "how far the device's total is not known"),
         Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
     ]
-    start = sum(entry.bytes.expected for entry in entries if entry.name == "kv_cache")
-    return ledger((device,), memory.expected_bytes, entries, start_bytes=start)
+    return ledger((device,), memory.expected_bytes, entries)
 
 
 def _idle(case: InferenceCase, device: int, placed: Placement) -> bool:

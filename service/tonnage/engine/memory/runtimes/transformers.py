@@ -25,7 +25,7 @@ from tonnage.engine.memory.runtimes.shared import (
     scaled,
     usable,
 )
-from tonnage.engine.memory.runtimes.verdict import bound_by, worst
+from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, left_for_cache, worst
 from tonnage.engine.memory.weights import (
     extra_bytes,
     final_norm_bytes,
@@ -142,7 +142,7 @@ def _ledgers(case: InferenceCase, context: int, sequences: int) -> list[Ledger]:
             Entry("reserve", device_margin(memory), "how far the device's total is not known"),
             Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
         ]
-        found.append(ledger((device,), memory.expected_bytes, entries, start_bytes=cached))
+        found.append(ledger((device,), memory.expected_bytes, entries))
     return found
 
 
@@ -150,8 +150,7 @@ def _capacity(case: InferenceCase) -> Capacity:
     context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
 
     def least(context: int, sequences: int) -> Estimate:
-        frees = [ranks.free for ranks in _ledgers(case, context, sequences)]
-        return min(frees, key=lambda free: free.expected)
+        return least_free(_ledgers(case, context, sequences))
 
     limit = case.model.longest_context_tokens
     longest = Estimate(
@@ -169,10 +168,9 @@ def _capacity(case: InferenceCase) -> Capacity:
         count * (layer_cache_bytes(case, name, limit) - layer_cache_bytes(case, name, limit - 1))
         for name, count in names.items()
     )
-    fullest = min(_ledgers(case, context, sequences), key=lambda ranks: ranks.free.expected)
     return Capacity(
         kv_tokens=longest.times(sequences),
-        kv_cache_bytes=fullest.free + fullest.amount("kv_cache"),
+        kv_cache_bytes=left_for_cache(_ledgers(case, context, sequences)),
         sequences_at_context=held,
         longest_context=longest,
         kv_bytes_per_token=per_token,

@@ -1,6 +1,7 @@
 """What do the ledgers of all ranks say together?"""
 
 from tonnage.engine.answer import Component, Ledger, Verdict
+from tonnage.engine.estimate import Estimate
 
 _WORST_FIRST: tuple[Verdict, ...] = ("does_not_fit", "tight", "fits")
 
@@ -25,3 +26,19 @@ def bound_by(ledgers: list[Ledger]) -> Component:
         return "kv_cache"
     fixed = [entry for entry in tightest.components if entry.name not in ("kv_cache", "reserve")]
     return max(fixed, key=lambda entry: entry.bytes.expected).name
+
+
+def left_for_cache(ledgers: list[Ledger]) -> Estimate:
+    """What the fullest device has for a cache."""
+    fullest = min(ledgers, key=lambda ranks: ranks.free.expected)
+    return fullest.free + fullest.amount("kv_cache")
+
+
+def least_free(ledgers: list[Ledger]) -> Estimate:
+    """What is left on the fullest device, in each of the three readings."""
+    frees = [ranks.free for ranks in ledgers]
+    return Estimate(
+        min(free.low for free in frees),
+        min(free.expected for free in frees),
+        min(free.high for free in frees),
+    )
