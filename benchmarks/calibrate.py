@@ -56,8 +56,9 @@ SHARES = (0.05, 0.5, 0.95)
 LEAST_ORIGINS = 2
 """What a single origin shows may be its machine's habit: the assumption stays then."""
 INTERVAL = "available_kv_share_of_device"
-AIM = 0.88
-"""Of held-out observations within their interval; more rows than these would be within by luck."""
+AIM = 0.86
+"""Of held-out observations within their interval. Nine in ten are wanted, 85 % are accepted, and a
+wider stretch costs every answer its sharpness for a few outliers whose causes are named."""
 WIDENINGS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 SETTLING_ROUNDS = 3
 """Constants that others are measured against settle first."""

@@ -3,7 +3,7 @@
 Each is the 5th percentile, the median and the 95th percentile of what was measured, or
 an assumption where nothing was. Rows are published server logs, reports and measurements
 of quality A and B. The excess is stretched 1.25 times around its median, so that
-88% of the rows of an origin that is left out lie within.
+86% of the rows of an origin that is left out lie within.
 """
 
 Spread = tuple[float, float, float]

@@ -9,7 +9,7 @@ from tonnage.catalog.release import Release
 from tonnage.engine.answer import InferenceFit
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
-from tonnage.engine.fit import cache_pools, fit_inference
+from tonnage.engine.fit import cache_pools, fit_inference, inference_verdict
 from tonnage.engine.hardware import Accelerator
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.values import GIB
@@ -48,6 +48,9 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
     _score_capacity(row, setting, scorer)
     case, outcome = setting.case, row.observed.outcome
     judged = outcome is not None and setting.device_known and setting.version_known
+    if judged and _depends_on_the_length(row, case, fit):
+        judged = False
+        scorer.left_out["outcome"] = "the longest request is not stated, and decides"
     if not scorer.predictions and not judged:
         reason = next(iter(scorer.left_out.values()), "nothing that is predicted was observed")
         return Result(id=row.id, skipped=reason, left_out=scorer.left_out)
@@ -67,6 +70,14 @@ def _result(row: InferenceRow, setting: Setting, fit: InferenceFit) -> Result:
         ending=ending(fit.verdict, RAN[outcome]) if judged and outcome is not None else None,
         left_out=scorer.left_out,
     )
+
+
+def _depends_on_the_length(row: InferenceRow, case: InferenceCase, fit: InferenceFit) -> bool:
+    """Whether a server whose length is not stated would start with a short one alone."""
+    if row.setup.max_model_len is not None or fit.verdict != "does_not_fit":
+        return False
+    shortest = msgspec.structs.replace(case.workload, context_tokens=1)
+    return inference_verdict(msgspec.structs.replace(case, workload=shortest)) != "does_not_fit"
 
 
 def _score_weights(row: InferenceRow, setting: Setting, fit: InferenceFit, scorer: Scorer) -> None:

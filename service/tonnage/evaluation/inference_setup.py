@@ -93,7 +93,7 @@ def setting_of(
             kv_cache=_cache_format(row),
         ),
         parallel=_parallel(row),
-        workload=InferenceWorkload(context_tokens=_context(row, model)),
+        workload=_workload(row, model),
     )
     case = resolve(request, release).case
     limits = None
@@ -114,11 +114,19 @@ def _says_its_share(runtime: RuntimeChoice) -> bool:
     return isinstance(runtime, SglangRuntime) and runtime.flags.mem_fraction_static is not None
 
 
-def _context(row: InferenceRow, model: ModelArchitecture) -> int:
-    """What a start needs room for: SGLang starts with any pool, the others with a whole request."""
+def _workload(row: InferenceRow, model: ModelArchitecture) -> InferenceWorkload:
+    """What a start needs room for: SGLang starts with any pool, the others with a whole request.
+
+    A server that ran out of memory while it served did so under load: of all the sequences that
+    its own cache was said to hold.
+    """
+    length = row.setup.max_model_len or model.longest_context_tokens
     if row.engine == "sglang":
-        return 1
-    return row.setup.max_model_len or model.longest_context_tokens
+        length = 1
+    sequences = 1
+    if row.observed.outcome == "oom_runtime" and row.observed.kv_tokens:
+        sequences = max(int(row.observed.kv_tokens) // length, 1)
+    return InferenceWorkload(context_tokens=length, concurrent_sequences=sequences)
 
 
 def _with_length(model: ModelArchitecture, length: int | None) -> ModelArchitecture:
