@@ -20,6 +20,7 @@ from tonnage.catalog.importing.gguf import Skipped, read_header
 from tonnage.catalog.importing.records import import_model
 from tonnage.catalog.importing.requests import ImportedModel, ImportModelRequest
 from tonnage.catalog.importing.safetensors import read_gguf_header_bytes
+from tonnage.catalog.importing.sizes import checkpoint_bytes
 from tonnage.engine.attention import Attention, LatentAttention
 from tonnage.engine.errors import Contradiction, EngineError, UnknownArchitecture
 
@@ -130,6 +131,19 @@ def test_llama_is_counted_exactly() -> None:
     assert not architecture.tied_embeddings
     assert architecture.order == ("attention",) * 32
     assert architecture.longest_context_tokens == 131072
+
+
+def test_a_file_is_priced_by_the_types_that_its_tensors_have() -> None:
+    record = imported(LLAMA_HEADER).record
+    encoding, architecture = record.checkpoint_encoding, record.architecture
+    assert encoding is not None
+    assert architecture is not None
+    assert encoding.bits("query") == 4.5
+    assert encoding.bits("down") == pytest.approx((4.5 + 6.5625) / 2)
+    assert encoding.bits("output_head") == 6.5625
+    assert encoding.bits("norm") == 32
+    stored = sum(tensor.bytes for tensor in read_header(LLAMA_HEADER).tensors)
+    assert checkpoint_bytes(architecture, encoding) == pytest.approx(stored, rel=1e-6)
 
 
 def test_a_file_that_is_another_mix_than_it_says() -> None:

@@ -22,6 +22,7 @@ from .encodings import own_encoding
 from .errors import GGUF_POINTER, UnreadableFile
 from .gguf import Header, read_header
 from .gguf_architectures import FAMILIES, architecture_from_gguf
+from .gguf_encodings import gguf_encoding
 from .huggingface import architecture_from_config
 from .number_formats import checkpoint_format_from_config
 from .requests import ImportedModel, ImportModelRequest
@@ -102,6 +103,7 @@ def _from_gguf(request: ImportModelRequest, encoded: str) -> ImportedModel:
         architecture,
         source="GGUF header supplied by the caller",
         checkpoint_format=form,
+        checkpoint_encoding=gguf_encoding(header, architecture),
         model_type=FAMILIES[name].model_type,
         type="decoder",
         family=request.family or _text(header, "general.basename") or name,
