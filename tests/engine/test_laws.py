@@ -408,6 +408,23 @@ def test_what_is_promised_is_within_the_pool(case: InferenceCase) -> None:
             assert tokens // block * pages.block_bytes <= max(printed, 0)
 
 
+@laws
+@given(cases("vllm"), st.integers(2, 300), st.floats(0, 1))
+def test_a_common_prefix_is_kept_once(case: InferenceCase, sequences: int, share: float) -> None:
+    """Never more than without it, and what is promised with it still holds."""
+    alone = asked(case, sequences=sequences)
+    prefix = int(share * case.workload.context_tokens)
+    workload = msgspec.structs.replace(alone.workload, shared_prefix_tokens=prefix)
+    shared = changed(alone, workload=workload)
+    before, after = fit_inference(alone), fit_inference(shared)
+    assume(all(ledger.amount("kv_cache").expected for ledger in before.ledgers))
+    for one, two in zip(before.ledgers, after.ledgers, strict=True):
+        assert two.amount("kv_cache").expected <= one.amount("kv_cache").expected
+    _confirm(
+        after.capacity.sequences_at_context, 10**9, lambda amount: asked(shared, sequences=amount)
+    )
+
+
 # --- monotony
 
 
@@ -547,8 +564,10 @@ def test_the_longest_context_fits_and_one_more_token_does_not(case: InferenceCas
 @given(any_case)
 def test_the_sequences_at_context_fit_and_one_more_does_not(case: InferenceCase) -> None:
     ceiling = 10**9 if case.runtime.accounting == "vllm" else 4096
+    fit = fit_inference(case)
+    assume(all(ledger.amount("kv_cache").expected for ledger in fit.ledgers))
     _confirm(
-        fit_inference(case).capacity.sequences_at_context,
+        fit.capacity.sequences_at_context,
         ceiling,
         lambda amount: asked(case, sequences=amount),
     )

@@ -7,7 +7,8 @@ import msgspec
 
 from .answer import InferenceFit, Ledger, Verdict
 from .case import InferenceCase
-from .errors import NotModelled
+from .errors import Contradiction, NotModelled
+from .flags import VllmFlags
 from .memory.capacity import Pool
 from .memory.runtimes import (
     exllama,
@@ -51,12 +52,14 @@ def fit_inference(case: InferenceCase) -> InferenceFit:
     Raises Contradiction for layouts and lengths that exclude each other, NotModelled for a runtime
     without accounting.
     """
+    _check_prefix(case)
     fit = _accounting(case).estimate(case)
     return msgspec.structs.replace(fit, outcome=outcome_of(case, fit))
 
 
 def inference_verdict(case: InferenceCase) -> Verdict:
     """The verdict alone, many times cheaper than the whole answer; raises the same."""
+    _check_prefix(case)
     return worst(_accounting(case).rank_ledgers(case))
 
 
@@ -67,6 +70,28 @@ def cache_pools(case: InferenceCase) -> list[Pool]:
     """
     runtime = _accounting(case)
     return runtime.pools(case) if runtime.pools else []
+
+
+def _check_prefix(case: InferenceCase) -> None:
+    """Raise Contradiction for a common prefix that is longer than a sequence, or kept by none."""
+    prefix, context = case.workload.shared_prefix_tokens, case.workload.context_tokens
+    if not prefix:
+        return
+    if prefix > context:
+        raise Contradiction(
+            f"{prefix} common tokens are more than the {context} of a sequence",
+            pointer="/workload/shared_prefix_tokens",
+            remedy=f"at most {context}",
+        )
+    keeps = _accounting(case).pools is not None
+    if isinstance(case.flags, VllmFlags):
+        keeps = case.flags.enable_prefix_caching
+    if not keeps:
+        raise Contradiction(
+            f"{case.runtime.name} so set keeps each sequence's cache by itself",
+            pointer="/workload/shared_prefix_tokens",
+            remedy="0, or a server that caches prefixes",
+        )
 
 
 def _accounting(case: InferenceCase) -> _Runtime:

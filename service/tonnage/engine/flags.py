@@ -49,6 +49,8 @@ class VllmFlags(Value, frozen=True, kw_only=True):
     """Vision and audio towers are left out."""
     cpu_offload_gb: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
     """Weights of each rank that stay in system memory, in GiB as vLLM counts them."""
+    kv_offloading_size: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
+    """A tier of cache in system memory for all tensor ranks of a replica together, in GiB."""
 
 
 class SglangFlags(Value, frozen=True, kw_only=True):

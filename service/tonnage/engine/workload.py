@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from .values import Count, Value
+from .values import Count, CountOrZero, Value
 
 ContextTokens = Annotated[int, msgspec.Meta(ge=1, le=10**8)]
 ParallelSize = Annotated[int, msgspec.Meta(ge=1, le=4096)]
@@ -15,6 +15,9 @@ class InferenceWorkload(Value, frozen=True, kw_only=True):
     """Prompt and answer together, of one sequence."""
     concurrent_sequences: Count = 1
     """Sequences whose cache is held at the same time."""
+    shared_prefix_tokens: CountOrZero = 0
+    """The first tokens of every sequence, where they are the same in all (a system prompt): servers
+    that cache prefixes keep them once."""
 
 
 class Parallelism(Value, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from tonnage.engine.answer import Capacity
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.memory.pages import PagedCache
+from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div
 
 
@@ -51,6 +52,8 @@ class _Needs(NamedTuple):
     cache: PagedCache
     of_context: int
     of_start: int
+    shared: int
+    """Of these blocks, those of a prefix that all sequences have in common."""
 
 
 def pool_capacity(case: InferenceCase, rules: PoolRules, pools: list[Pool]) -> Capacity:
@@ -61,6 +64,7 @@ def pool_capacity(case: InferenceCase, rules: PoolRules, pools: list[Pool]) -> C
             pool.cache,
             pool.cache.blocks(context, batched),
             pool.cache.blocks(rules.start_tokens, batched) if rules.start_tokens else 0,
+            pool.cache.shared_blocks(min(case.workload.shared_prefix_tokens, context - 1)),
         )
         for pool in pools
     ]
@@ -111,6 +115,21 @@ def _held(case: InferenceCase, rules: PoolRules, need: _Needs, memory: int) -> _
         tokens = blocks // groups * cache.block_tokens
     starts = blocks >= need.of_start
     sequences = ceil_div(case.workload.concurrent_sequences, case.parallel.data * rules.groups)
-    longest = cache.longest(blocks // sequences, rules.batched_tokens, limit)
-    held = blocks // need.of_context if starts else 0
+    longest = _longest(case, rules, need, blocks, sequences)
+    held = max(blocks - need.shared, 0) // (need.of_context - need.shared) if starts else 0
     return _Held(tokens, held, longest if starts or not rules.fixed_length else 0)
+
+
+def _longest(
+    case: InferenceCase, rules: PoolRules, need: _Needs, blocks: int, sequences: int
+) -> int:
+    """The longest of so many sequences that the blocks hold, a common prefix being kept once."""
+    cache, prefix, limit = need.cache, case.workload.shared_prefix_tokens, rules.longest_tokens
+    each = (blocks + (sequences - 1) * need.shared) // sequences
+    found = cache.longest(each, rules.batched_tokens, limit)
+    if found > prefix:
+        return found
+    return largest(
+        lambda n: cache.blocks_of_many(n, rules.batched_tokens, sequences, prefix) <= blocks,
+        min(prefix, limit),
+    )

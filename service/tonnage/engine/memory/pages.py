@@ -80,6 +80,24 @@ class PagedCache(msgspec.Struct, frozen=True, dict=True):
             found += group.copies * group.blocks(tokens, batched_tokens)
         return found
 
+    def shared_blocks(self, prefix_tokens: int) -> int:
+        """Whole blocks of a common prefix that sequences keep once: of layers that keep it all."""
+        return sum(
+            group.copies * (prefix_tokens // group.block_tokens)
+            for group in self.groups
+            if not group.is_state and group.window_tokens is None and not group.encoder_tokens
+        )
+
+    def blocks_of_many(
+        self, tokens: int, batched_tokens: int, sequences: int, prefix_tokens: int = 0
+    ) -> int:
+        """Blocks of sequences of so many tokens each, a common prefix being kept once.
+
+        The last token of each is always its own: a server computes at least that one.
+        """
+        shared = self.shared_blocks(min(prefix_tokens, tokens - 1))
+        return sequences * (self.blocks(tokens, batched_tokens) - shared) + shared
+
     def longest(self, blocks: int, batched_tokens: int, limit: int) -> int:
         """The longest sequence that so many blocks hold, up to ``limit`` tokens; 0 for none."""
         full, window = self._growing, self._widest_window

@@ -106,7 +106,10 @@ def _needed(case: InferenceCase, server: Server, cache: PagedCache) -> int:
     pools = case.parallel.data * server.rules.groups
     sequences = ceil_div(case.workload.concurrent_sequences, pools)
     batched = server.rules.batched_tokens
-    blocks = sequences * cache.blocks(case.workload.context_tokens, batched)
+    workload = case.workload
+    blocks = cache.blocks_of_many(
+        workload.context_tokens, batched, sequences, workload.shared_prefix_tokens
+    )
     return cache.block_bytes * max(blocks, _start_blocks(server, cache))
 
 

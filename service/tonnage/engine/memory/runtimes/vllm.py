@@ -106,7 +106,12 @@ def _needed(case: InferenceCase, limits: Limits, cache: PagedCache) -> int:
     """For the sequences asked for, and for the one of full length that a start needs room for."""
     sequences = ceil_div(case.workload.concurrent_sequences, case.parallel.data)
     return cache.block_bytes * max(
-        sequences * cache.blocks(case.workload.context_tokens, limits.batched_tokens),
+        cache.blocks_of_many(
+            case.workload.context_tokens,
+            limits.batched_tokens,
+            sequences,
+            case.workload.shared_prefix_tokens,
+        ),
         cache.blocks(limits.model_tokens, limits.batched_tokens),
     )
 

@@ -45,15 +45,14 @@ def _whole(case: InferenceCase) -> list[Estimate]:
 
 
 def offloaded_bytes(case: InferenceCase) -> int:
-    """Weights of all ranks that are left in system memory."""
-    kept = round(cast(VllmFlags, case.flags).cpu_offload_gb * GIB)
+    """Weights and cache of all ranks that are kept in system memory."""
+    flags = cast(VllmFlags, case.flags)
+    tier = round(flags.kv_offloading_size * GIB) * case.parallel.data
+    kept = round(flags.cpu_offload_gb * GIB)
     if not kept:
-        return 0
+        return tier
     ranks = case.parallel.tensor * case.parallel.data
-    whole = _loaded(
-        case, case.weights.encoding.recipes(latent=case.model.latent_up_parameters > 0)[0]
-    )
-    return sum(min(kept, amount.expected) * ranks for amount in whole)
+    return tier + sum(min(kept, amount.expected) * ranks for amount in _whole(case))
 
 
 def _loaded(case: InferenceCase, encoding: WeightEncoding) -> list[Estimate]:
