@@ -734,3 +734,13 @@ def test_fp8_is_not_promised_where_amd_has_none(ask: Ask, device: str) -> None:
 def test_vllm_is_not_promised_on_amd_targets_that_it_does_not_list(ask: Ask, device: str) -> None:
     support = ask(asked(hardware={"accelerator": device})).support
     assert support.runtime_on_device != "yes"
+
+
+def test_an_image_generator_is_refused_with_what_is_known_of_it(ask: Ask) -> None:
+    """FLUX.1-dev: 11.9 billion parameters of the transformer are 22.17 GiB in 16 bits."""
+    with pytest.raises(NotModelled) as refused:
+        ask(asked(model="black-forest-labs/FLUX.1-dev"))
+    assert refused.value.pointer == "/model"
+    assert "transformer 22.17" in refused.value.message
+    assert "all resident 31.4" in refused.value.message
+    assert "activations" in refused.value.message

@@ -95,6 +95,8 @@ class ModelRecord(Record, tag="models", tag_field="kind", frozen=True, kw_only=T
     checkpoint_encoding: WeightEncoding | None = None
     """What this checkpoint stores its parts in, where that is known to differ from the format's
     usual recipe."""
+    components: Annotated[dict[Line, ParameterCount], msgspec.Meta(max_length=20)] = {}
+    """Parameters of the parts of an image or video generator, by name."""
     published_parameters: ParameterCount | None = None
     active_parameters: ParameterCount | None = None
     licence: Line | None = None

@@ -3,6 +3,7 @@
 import msgspec
 
 from tonnage.catalog.kinds import (
+    FormatRecord,
     ModelRecord,
     RuntimeRecord,
 )
@@ -12,6 +13,7 @@ from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction, NotModelled
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.runtime import Era, Runtime
+from tonnage.engine.values import GIB
 from tonnage.engine.version import parse_version
 from tonnage.engine.workload import Parallelism
 
@@ -79,13 +81,31 @@ def _model(
     record = record_of(release, "models", request.model, "/model", notes)
     assert isinstance(record, ModelRecord)
     if record.architecture is None:
-        raise NotModelled(
+        raise _not_priced(record, release)
+    own = Checkpoint(record.checkpoint_format, record.checkpoint_encoding)
+    return record.id, record.name, record.architecture, own
+
+
+def _not_priced(record: ModelRecord, release: Release) -> NotModelled:
+    """What is known of it all the same, and what is missing for a verdict."""
+    if not record.components:
+        return NotModelled(
             f"{record.id} is listed without an architecture that can be priced"
             + (f": {record.note}" if record.note else ""),
             pointer="/model",
         )
-    own = Checkpoint(record.checkpoint_format, record.checkpoint_encoding)
-    return record.id, record.name, record.architecture, own
+    form = release.records["formats"][record.checkpoint_format]
+    assert isinstance(form, FormatRecord)
+    bits = form.weights.bits_per_weight if form.weights else 16
+    sizes = {name: count * bits / 8 / GIB for name, count in record.components.items()}
+    parts = ", ".join(f"{name} {size:.2f}" for name, size in sizes.items())
+    return NotModelled(
+        f"{record.id} generates images or video: what its activations take at a picture's size is "
+        f"not modelled, so there is no verdict. Its weights are known, in {record.checkpoint_format} "
+        f"and GiB: {parts}; all resident {sum(sizes.values()):.2f}, one at a time "
+        f"{max(sizes.values()):.2f}",
+        pointer="/model",
+    )
 
 
 def _era(request: FitInferenceRequest, runtime: Runtime, notes: list[Note]) -> tuple[str, Era]:
