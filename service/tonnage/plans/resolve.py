@@ -101,9 +101,9 @@ def _not_priced(record: ModelRecord, release: Release) -> NotModelled:
     parts = ", ".join(f"{name} {size:.2f}" for name, size in sizes.items())
     return NotModelled(
         f"{record.id} generates images or video: what its activations take at a picture's size is "
-        f"not modelled, so there is no verdict. Its weights are known, in {record.checkpoint_format} "
-        f"and GiB: {parts}; all resident {sum(sizes.values()):.2f}, one at a time "
-        f"{max(sizes.values()):.2f}",
+        "not modelled, so there is no verdict. Its weights are known, in "
+        f"{record.checkpoint_format} and GiB: {parts}; all resident {sum(sizes.values()):.2f}, one "
+        f"at a time {max(sizes.values()):.2f}",
         pointer="/model",
     )
 
