@@ -25,6 +25,7 @@ import msgspec
 from tonnage.catalog.release import Release
 from tonnage.catalog.seed import seed_release
 from tonnage.engine import calibration
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.errors import EngineError
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.loaded import loaded
@@ -39,7 +40,6 @@ from tonnage.engine.memory.runtimes.vllm_activations import (
     peak_bytes,
 )
 from tonnage.engine.memory.runtimes.vllm_weights import weights_of_stages
-from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import GIB, MIB
 from tonnage.evaluation import inference_setup, local_setup
 from tonnage.evaluation.architectures import Known

@@ -9,6 +9,7 @@ from tonnage.catalog.kinds import RuntimeRecord
 from tonnage.catalog.seed import seed_release
 from tonnage.engine.attention import Attention, LatentAttention, SparseIndex
 from tonnage.engine.case import InferenceCase, NamedCache, NamedWeights
+from tonnage.engine.eras import Era, LlamaCppEra, VllmEra
 from tonnage.engine.feed_forward import Dense, MixtureOfExperts
 from tonnage.engine.flags import (
     ExllamaFlags,
@@ -27,7 +28,7 @@ from tonnage.engine.memory.weights import stages
 from tonnage.engine.model import FeedForward, Layer, Mixer, ModelArchitecture, Segment
 from tonnage.engine.modules import Extra
 from tonnage.engine.precision import CacheEncoding, RoleBits, WeightEncoding
-from tonnage.engine.runtime import Accounting, Era, LlamaCppEra, Runtime, VllmEra
+from tonnage.engine.runtime import Accounting, Runtime
 from tonnage.engine.state_space import (
     GatedDeltaNet,
     KimiDeltaAttention,

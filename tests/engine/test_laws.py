@@ -23,6 +23,7 @@ from tonnage.engine.answer import InferenceFit, Verdict
 from tonnage.engine.attention import Attention, LatentAttention, SparseIndex
 from tonnage.engine.caches import StateCache, TokenCache
 from tonnage.engine.case import InferenceCase, NamedCache, NamedWeights
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.feed_forward import Dense
@@ -46,7 +47,7 @@ from tonnage.engine.memory.usable import usable_memory
 from tonnage.engine.memory.weights import layer_bytes, stage_weights, stages
 from tonnage.engine.model import Layer, ModelArchitecture, Segment
 from tonnage.engine.precision import CacheEncoding, WeightEncoding
-from tonnage.engine.runtime import Accounting, VllmEra
+from tonnage.engine.runtime import Accounting
 from tonnage.engine.state_space import ShortConvolution
 from tonnage.engine.values import GIB, MIB, round_up
 from tonnage.engine.workload import InferenceWorkload, Parallelism

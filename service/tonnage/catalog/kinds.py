@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tonnage.engine.eras import Era
 from tonnage.engine.hardware import (
     Capability,
     DenseRates,
@@ -17,7 +18,7 @@ from tonnage.engine.hardware import (
 )
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.precision import CacheEncoding, WeightEncoding
-from tonnage.engine.runtime import Accounting, DataFlow, Era, FormatSupport, Message, StackSupport
+from tonnage.engine.runtime import Accounting, DataFlow, FormatSupport, Message, StackSupport
 from tonnage.engine.values import Bytes, Count, ParameterCount
 
 Kind = Literal[

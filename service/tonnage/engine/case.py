@@ -2,11 +2,12 @@
 
 import msgspec
 
+from .eras import Era
 from .flags import Flags
 from .hardware import Accelerator
 from .model import ModelArchitecture
 from .precision import CacheEncoding, WeightEncoding
-from .runtime import Era, Runtime
+from .runtime import Runtime
 from .workload import InferenceWorkload, Parallelism
 
 

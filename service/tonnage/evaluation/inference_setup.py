@@ -13,12 +13,12 @@ from tonnage.catalog.errors import UnknownRecord
 from tonnage.catalog.kinds import ModelRecord
 from tonnage.catalog.release import Release
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.fit import cache_pools
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.pages import PagedCache
 from tonnage.engine.memory.runtimes.vllm_limits import Limits, batch_limits
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import VllmEra
 from tonnage.engine.workload import InferenceWorkload, Parallelism
 from tonnage.plans.requests import (
     FitInferenceRequest,

@@ -11,11 +11,11 @@ import msgspec
 from tonnage.catalog.release import Release
 from tonnage.engine.attention import LatentAttention
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import LlamaCppEra
 from tonnage.engine.flags import Backend, LlamaCppFlags, OllamaFlags
 from tonnage.engine.hardware import Accelerator, UsableMemory
 from tonnage.engine.memory.runtimes.ollama import as_llama_cpp
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import MIB
 from tonnage.engine.workload import InferenceWorkload
 from tonnage.plans.requests import (

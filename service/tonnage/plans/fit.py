@@ -11,7 +11,8 @@ from tonnage.engine.answer import InferenceFit, Outcome, Verdict
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import EngineError
 from tonnage.engine.fit import fit_inference, inference_verdict
-from tonnage.engine.remedies import Proposal, pairs, proposals
+from tonnage.engine.remedies import pairs, proposals
+from tonnage.engine.remedy_settings import Proposal
 from tonnage.engine.support import support
 from tonnage.engine.values import GIB
 

@@ -10,9 +10,10 @@ from tonnage.catalog.kinds import (
 from tonnage.catalog.release import Release
 from tonnage.engine.answer import Note
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import Era
 from tonnage.engine.errors import Contradiction, NotModelled
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import Era, Runtime
+from tonnage.engine.runtime import Runtime
 from tonnage.engine.values import GIB
 from tonnage.engine.version import parse_version
 from tonnage.engine.workload import Parallelism

@@ -14,6 +14,7 @@ from tonnage.engine import calibration
 from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, ledger
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import ExllamaEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import ExllamaFlags
@@ -32,7 +33,6 @@ from tonnage.engine.memory.weights import (
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.runtime import ExllamaEra
 from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div, round_up
 

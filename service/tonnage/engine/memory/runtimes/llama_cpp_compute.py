@@ -11,6 +11,7 @@ from typing import cast
 from tonnage.engine.attention import Attention, LatentAttention
 from tonnage.engine.caches import TokenCache
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import LlamaCppEra
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     Placement,
@@ -24,7 +25,6 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     placement,
 )
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import LlamaCppEra
 
 PIPELINE_COPIES = 5
 """Copies of the attention mask that layers split over devices keep without flash attention."""

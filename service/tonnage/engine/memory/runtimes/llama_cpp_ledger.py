@@ -10,6 +10,7 @@ from typing import cast
 from tonnage.engine import calibration
 from tonnage.engine.answer import Entry, Ledger, ledger
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import LlamaCppEra
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.runtimes.llama_cpp_compute import (
@@ -29,7 +30,6 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
 )
 from tonnage.engine.memory.runtimes.shared import device_margin, scaled, usable
 from tonnage.engine.memory.weights import layer_bytes
-from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import ceil_div
 
 

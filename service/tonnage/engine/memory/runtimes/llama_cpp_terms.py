@@ -12,6 +12,7 @@ import msgspec
 from tonnage.engine.attention import LatentAttention
 from tonnage.engine.caches import LayerCache, StateCache, TokenCache
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import LlamaCppEra
 from tonnage.engine.flags import LlamaCppFlags
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.weights import (
@@ -22,7 +23,6 @@ from tonnage.engine.memory.weights import (
     vocabulary_bytes,
 )
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import LlamaCppEra
 from tonnage.engine.values import ceil_div, round_up
 
 STATE_BITS = 32

@@ -13,6 +13,7 @@ from tonnage.engine import calibration
 from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, ledger
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import MlxEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import MlxFlags
@@ -31,7 +32,6 @@ from tonnage.engine.memory.weights import (
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.runtime import MlxEra
 from tonnage.engine.search import largest
 from tonnage.engine.values import round_up
 

@@ -13,13 +13,13 @@ import msgspec
 
 from tonnage.engine.answer import InferenceFit, Ledger, Note
 from tonnage.engine.case import InferenceCase, NamedCache
+from tonnage.engine.eras import OllamaEra
 from tonnage.engine.flags import LlamaCppFlags, OllamaFlags
 from tonnage.engine.memory.runtimes import llama_cpp
 from tonnage.engine.memory.runtimes.llama_cpp_terms import flash_attention, placement
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.precision import CacheEncoding
-from tonnage.engine.runtime import OllamaEra
 from tonnage.engine.values import GIB
 
 SIXTEEN_BITS = NamedCache("fp16", "float", CacheEncoding(bits_per_element=16))

@@ -15,6 +15,7 @@ import msgspec
 from tonnage.engine import calibration
 from tonnage.engine.answer import InferenceFit, Ledger, Note
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import DeviceTier, SglangEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import SglangFlags
@@ -30,7 +31,6 @@ from tonnage.engine.memory.runtimes.pool_server import (
     ledgers_and_pools,
 )
 from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
-from tonnage.engine.runtime import DeviceTier, SglangEra
 from tonnage.engine.values import GIB, MIB
 
 LARGE_DEVICE_GIB = 96

@@ -11,6 +11,7 @@ from typing import cast
 from tonnage.engine import calibration
 from tonnage.engine.answer import InferenceFit, Ledger, Note
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import TensorRtLlmEra
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import TensorRtLlmFlags
 from tonnage.engine.memory.activations import forward_bytes
@@ -25,7 +26,6 @@ from tonnage.engine.memory.runtimes.pool_server import (
     ledgers_and_pools,
 )
 from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
-from tonnage.engine.runtime import TensorRtLlmEra
 
 
 def estimate(case: InferenceCase) -> InferenceFit:

@@ -10,6 +10,7 @@ from typing import cast
 from tonnage.engine import calibration
 from tonnage.engine.answer import InferenceFit, Ledger, Note
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import TgiEra
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import TgiFlags
 from tonnage.engine.memory.activations import forward_bytes
@@ -24,7 +25,6 @@ from tonnage.engine.memory.runtimes.pool_server import (
     ledgers_and_pools,
 )
 from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
-from tonnage.engine.runtime import TgiEra
 
 
 def estimate(case: InferenceCase) -> InferenceFit:

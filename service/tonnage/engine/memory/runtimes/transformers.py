@@ -13,6 +13,7 @@ from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, l
 from tonnage.engine.attention import LatentAttention
 from tonnage.engine.caches import StateCache, TokenCache
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import TransformersEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import TransformersFlags
@@ -32,7 +33,6 @@ from tonnage.engine.memory.weights import (
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.runtime import TransformersEra
 from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from tonnage.engine.answer import Entry, InferenceFit, Ledger, Refusal, ledger
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.estimate import Estimate, total
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.capacity import Pool, PoolRules, pool_capacity
@@ -24,7 +25,6 @@ from tonnage.engine.memory.runtimes.vllm_limits import Limits, batch_limits
 from tonnage.engine.memory.runtimes.vllm_notes import assumptions, warnings
 from tonnage.engine.memory.runtimes.vllm_terms import Terms, terms_of_rank, utilization_of
 from tonnage.engine.memory.runtimes.vllm_weights import offloaded_bytes, weights_of_stages
-from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
 
 

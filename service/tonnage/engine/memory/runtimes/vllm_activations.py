@@ -7,6 +7,7 @@ the images or sounds that the batch admits. Read from vLLM 0.6.6 to 0.33 ``gpu_m
 
 from tonnage.engine import calibration
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.activations import (
@@ -17,7 +18,6 @@ from tonnage.engine.memory.activations import (
 )
 from tonnage.engine.memory.runtimes.shared import scaled, usable
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
-from tonnage.engine.runtime import VllmEra
 
 
 def activations(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Estimate:

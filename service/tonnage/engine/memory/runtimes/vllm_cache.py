@@ -3,6 +3,7 @@
 from typing import cast
 
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.flags import Speculative, VllmFlags
 from tonnage.engine.memory.pages import (
     NO_DRAFT,
@@ -15,7 +16,6 @@ from tonnage.engine.memory.prediction import prediction_kind, prediction_layers
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
 from tonnage.engine.memory.weights import stages
 from tonnage.engine.model import ModelArchitecture
-from tonnage.engine.runtime import VllmEra
 
 
 def cache_of_stage(case: InferenceCase, era: VllmEra, flags: VllmFlags, stage: int) -> PagedCache:

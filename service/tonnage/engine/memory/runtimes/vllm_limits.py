@@ -7,10 +7,10 @@ and on the device's memory. Read from vLLM 0.6.6 to 0.33 ``arg_utils.py``.
 from typing import NamedTuple
 
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import BatchTier, VllmEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.runtimes.shared import usable
-from tonnage.engine.runtime import BatchTier, VllmEra
 from tonnage.engine.values import GIB
 
 LONG_CONTEXT_TOKENS = 32768

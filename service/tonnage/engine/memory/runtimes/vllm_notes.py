@@ -4,11 +4,11 @@ from typing import cast
 
 from tonnage.engine.answer import Note
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.capacity import Pool
 from tonnage.engine.memory.runtimes.shared import idle_accelerators
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
-from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import ceil_div
 
 

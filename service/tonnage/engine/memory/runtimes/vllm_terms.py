@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from tonnage.engine import calibration
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import VllmFlags
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.memory.runtimes.vllm_activations import activations, graph_class
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
-from tonnage.engine.runtime import VllmEra
 
 
 class Terms(NamedTuple):

@@ -7,6 +7,7 @@ experts + adapter slots + the draft``, less what is offloaded to system memory.
 from typing import cast
 
 from tonnage.engine.case import InferenceCase
+from tonnage.engine.eras import VllmEra
 from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import VllmFlags
@@ -20,7 +21,6 @@ from tonnage.engine.memory.weights import (
     stages,
 )
 from tonnage.engine.precision import WeightEncoding
-from tonnage.engine.runtime import VllmEra
 from tonnage.engine.values import GIB, ceil_div
 
 

@@ -1,0 +1,160 @@
+"""Which settings of the runtime could be changed to make it fit?
+
+By the runtime's own names; what a change costs is said, whether it is enough is for whoever asks.
+"""
+
+from typing import Any
+
+import msgspec
+
+from .answer import InferenceFit
+from .case import InferenceCase
+from .eras import LlamaCppEra, VllmEra
+from .flags import (
+    LlamaCppFlags,
+    OllamaFlags,
+    SglangFlags,
+    TensorRtLlmFlags,
+    TransformersFlags,
+    VllmFlags,
+)
+
+Patch = dict[str, Any]
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """Of proposals on one ``axis``, the first that fits makes the others needless."""
+
+    patch: Patch
+    cost: str
+    axis: str = ""
+
+
+SMALLER_CACHE = {
+    "vllm": "fp8",
+    "sglang": "fp8",
+    "tensorrt-llm": "fp8",
+    "tgi": "fp8",
+    "llama.cpp": "q8_0",
+}
+
+
+def _flags(**settings: Any) -> Patch:
+    return {"runtime": {"flags": settings}}
+
+
+def setting_proposals(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    found = [Proposal(patch, cost) for patch, cost in cache_formats(case)]
+    match case.flags:
+        case VllmFlags():
+            found += _vllm_settings(case, fit)
+        case SglangFlags():
+            found += _sglang_settings(case.flags)
+        case TensorRtLlmFlags():
+            found += _tensorrt_llm_settings(case.flags)
+        case LlamaCppFlags():
+            found += _llama_cpp_settings(case, fit)
+        case TransformersFlags(attn_implementation="eager"):
+            found.append(
+                Proposal(_flags(attn_implementation="sdpa"), "none where the model supports it")
+            )
+        case OllamaFlags(flash_attention=True):
+            pass
+        case OllamaFlags():
+            found.append(Proposal(_flags(flash_attention=True), "none where the model supports it"))
+        case _:
+            pass
+    return found
+
+
+def cache_formats(case: InferenceCase) -> list[tuple[Patch, str]]:
+    if case.key_cache.encoding.bits_per_element < 16:
+        return []
+    if case.runtime.accounting == "ollama":
+        patch = {"formats": {"kv_cache": "q8_0"}, **_flags(flash_attention=True)}
+        return [(patch, "KV cache in q8_0, flash attention on: slight loss of accuracy")]
+    format_id = SMALLER_CACHE.get(case.runtime.accounting or "")
+    if format_id is None:
+        return []
+    return [
+        ({"formats": {"kv_cache": format_id}}, f"KV cache in {format_id}: slight loss of accuracy")
+    ]
+
+
+def _vllm_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    flags = case.flags
+    assert isinstance(flags, VllmFlags)
+    era = case.era
+    found = []
+    default = era.gpu_memory_utilization if isinstance(era, VllmEra) else 1.0
+    used = flags.gpu_memory_utilization or default
+    refusal = fit.ledgers[0].refusal
+    if refusal is not None and refusal.bound_by == "in_use":
+        total = fit.ledgers[0].usable
+        share = int((total - case.in_use_bytes) / total * 100) / 100
+        if share > 0:
+            patch = _flags(gpu_memory_utilization=share)
+            found.append(Proposal(patch, "less memory for this server: a smaller cache"))
+    elif used < 0.95 and flags.kv_cache_memory_bytes is None:
+        found.append(
+            Proposal(
+                _flags(gpu_memory_utilization=0.95),
+                "less room for other programs and for CUDA graphs on the device",
+            )
+        )
+    sequences = case.workload.concurrent_sequences
+    if flags.max_num_seqs is None or flags.max_num_seqs > max(sequences, 16):
+        batch: dict[str, int] = {"max_num_seqs": max(sequences, 16)}
+        if isinstance(era, VllmEra) and era.batch_tiers[-1].max_num_batched_tokens is not None:
+            batch["max_num_batched_tokens"] = 2048
+        found.append(
+            Proposal(_flags(**batch), "smaller batches: slower prefill, and further requests wait")
+        )
+    if flags.max_model_len is not None and flags.max_model_len > case.workload.context_tokens:
+        patch = _flags(max_model_len=case.workload.context_tokens)
+        found.append(Proposal(patch, "longer requests are refused"))
+    if not flags.enforce_eager:
+        found.append(Proposal(_flags(enforce_eager=True), "slower decoding without CUDA graphs"))
+    return found
+
+
+def _sglang_settings(flags: SglangFlags) -> list[Proposal]:
+    found = []
+    if flags.chunked_prefill_size is None or flags.chunked_prefill_size > 2048:
+        patch = _flags(chunked_prefill_size=2048)
+        found.append(Proposal(patch, "prompts are prefilled in smaller pieces"))
+    if flags.mem_fraction_static is None or flags.mem_fraction_static < 0.92:
+        cost = "less room for activations and CUDA graphs: it may die under load"
+        found.append(Proposal(_flags(mem_fraction_static=0.92), cost))
+    return found
+
+
+def _tensorrt_llm_settings(flags: TensorRtLlmFlags) -> list[Proposal]:
+    found = []
+    if flags.max_num_tokens is None or flags.max_num_tokens > 2048:
+        found.append(Proposal(_flags(max_num_tokens=2048), "smaller batches: slower prefill"))
+    if flags.free_gpu_memory_fraction is None or flags.free_gpu_memory_fraction < 0.95:
+        cost = "less room for what the profile run did not see"
+        found.append(Proposal(_flags(free_gpu_memory_fraction=0.95), cost))
+    return found
+
+
+def _llama_cpp_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
+    flags = case.flags
+    assert isinstance(flags, LlamaCppFlags)
+    found = []
+    automatic = isinstance(case.era, LlamaCppEra) and case.era.flash_attention
+    if flags.flash_attn is False or (flags.flash_attn is None and not automatic):
+        found.append(Proposal(_flags(flash_attn=True), "none where the device supports it"))
+    layers = fit.capacity.layers_on_accelerator or 0
+    for kept in dict.fromkeys((layers, layers - 1, layers - 2, layers - 4)):
+        if 0 < kept < case.model.layer_count + 1:
+            found.append(
+                Proposal(
+                    _flags(n_gpu_layers=kept),
+                    f"{case.model.layer_count + 1 - kept} layers run from system memory, many "
+                    "times slower",
+                    "layers",
+                )
+            )
+    return found
