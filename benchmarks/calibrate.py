@@ -39,6 +39,7 @@ from tonnage.engine.memory.runtimes.vllm_activations import (
     graph_class,
     peak_bytes,
 )
+from tonnage.engine.memory.runtimes.vllm_terms import usual_overhead
 from tonnage.engine.memory.runtimes.vllm_weights import weights_of_stages
 from tonnage.engine.values import GIB, MIB
 from tonnage.evaluation import inference_setup, local_setup
@@ -166,7 +167,7 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
     graphs = _graphs(row, setting)
     if graphs is not None:
         found.append((f"VLLM_GRAPH_BYTES.{graph_class(case)}", graphs * GIB))
-    rest = _left_for_activations(row, setting, overhead)
+    rest = _left_for_activations(row, setting)
     if rest is not None:
         assert isinstance(case.era, VllmEra)
         assert isinstance(case.flags, VllmFlags)
@@ -213,7 +214,7 @@ def _graphs(row: InferenceRow, setting: Setting) -> float | None:
     return None if observed.cudagraph_gib is None else max(observed.cudagraph_gib, 0)
 
 
-def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) -> float | None:
+def _left_for_activations(row: InferenceRow, setting: Setting) -> float | None:
     """What budget, weights and cache leave for the profiled peak and all that is not known, GiB."""
     observed, case = row.observed, setting.case
     if observed.available_kv_gib_per_gpu is None or setting.unstated_draft:
@@ -234,8 +235,7 @@ def _left_for_activations(row: InferenceRow, setting: Setting, overhead: str) ->
     rest = usable.expected_bytes * utilization / GIB - weights - observed.available_kv_gib_per_gpu
     if case.era.cuda_graphs == "subtracted" and not row.setup.enforce_eager:
         rest -= calibration.VLLM_GRAPH_BYTES[graph_class(case)][1] / GIB
-    middle: float = getattr(calibration, overhead)[1]
-    return rest - middle / GIB
+    return rest - usual_overhead(case)[1] / GIB
 
 
 def llama_cpp_samples(rows: list[dict[str, Any]], release: Release, known: Known) -> list[Sample]:

@@ -134,18 +134,13 @@ def test_13b_fits_8_gb_in_no_format_of_vllm(
 
 # --- Llama-70B in FP8 on H100s
 
-ONE_OVERHEAD = pytest.mark.xfail(
-    strict=True,
-    reason="a rank's overhead is 0.53 GiB for every vLLM version; 0.19 takes 2.1 GiB",
-)
-
 
 @pytest.mark.parametrize(
     ("tensor", "gib", "tolerance"),
     [
         pytest.param(1, 1.4, 0.5, id="tp1"),
-        pytest.param(2, 66.9, 66.9 * 0.03, id="tp2", marks=ONE_OVERHEAD),
-        pytest.param(4, 201, 201 * 0.03, id="tp4", marks=ONE_OVERHEAD),
+        pytest.param(2, 66.9, 66.9 * 0.03, id="tp2"),
+        pytest.param(4, 201, 201 * 0.03, id="tp4"),
         pytest.param(8, 471, 471 * 0.03, id="tp8"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .values import Count, CountOrZero, Fraction, ShortText, Value
+from .values import BytesOrZero, Count, CountOrZero, Fraction, ShortText, Value
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
@@ -57,6 +57,9 @@ class VllmEra(Value, tag="vllm", tag_field="accounting", frozen=True, kw_only=Tr
     multimodal_batch: Literal["by_budget", "by_items"] = "by_budget"
     """Whether the profile run of a multimodal model holds all sequences, or only as many as their
     images fit into the batch."""
+    linked_rank_overhead_bytes: BytesOrZero = 0
+    """What a tensor rank takes outside the allocator where devices are linked beyond PCIe; 0 where
+    it is as on other devices."""
     offloaded_weights: Literal["left_out", "counted"] = "left_out"
     """Whether weights that stay in system memory still count against the budget."""
     state_blocks: Count = 1

@@ -68,6 +68,8 @@ class Accelerator(Value, frozen=True, kw_only=True, cache_hash=True):
     unified_memory: bool = False
     """Memory shared with the processor, of which the operating system keeps a part."""
     power_watts: Count | None = None
+    scale_up_link: ShortText | None = None
+    """How devices of one machine are linked beyond PCIe: NVLink, Infinity Fabric."""
 
     @property
     def capability(self) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@
 from vLLM 0.6.6 to 0.33 ``gpu_worker.py`` and ``config/cache.py``.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tonnage.engine import calibration
 from tonnage.engine.case import InferenceCase
@@ -32,12 +32,7 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
     excess, which was measured together with them."""
     device = usable(case.accelerator)
     peak = activations(case, era, flags, limits)
-    many = case.parallel.tensor * case.parallel.pipeline > 1
-    least, median, _ = (
-        calibration.VLLM_OVERHEAD_BYTES_MANY_RANKS
-        if many
-        else calibration.VLLM_OVERHEAD_BYTES_ONE_RANK
-    )
+    least, median = usual_overhead(case)
     overhead = Estimate(least, median, median)
     graphs = ZERO
     if not flags.enforce_eager:
@@ -59,6 +54,17 @@ def terms_of_rank(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: L
         margin - (device.high_bytes - total), margin, margin + (total - device.low_bytes)
     ).at_least(0)
     return Terms(peak, overhead, graphs, reserve, beyond)
+
+
+def usual_overhead(case: InferenceCase) -> tuple[int, int]:
+    """Bytes outside the allocator, the least that was measured and the median."""
+    if case.parallel.tensor * case.parallel.pipeline == 1:
+        return calibration.VLLM_OVERHEAD_BYTES_ONE_RANK[:2]
+    least, median, _ = calibration.VLLM_OVERHEAD_BYTES_MANY_RANKS
+    linked = cast(VllmEra, case.era).linked_rank_overhead_bytes
+    if linked and case.parallel.tensor > 1 and case.accelerator.scale_up_link:
+        return least, linked
+    return least, median
 
 
 def utilization_of(era: VllmEra, flags: VllmFlags) -> float:
