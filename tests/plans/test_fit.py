@@ -486,6 +486,25 @@ REFUSED: dict[str, tuple[Json, str]] = {
         ),
         "/parallel/tensor",
     ),
+    "context over max_seq_len": (
+        {**PLAIN, "runtime": {"name": "tensorrt-llm", "flags": {"max_seq_len": 4096}}},
+        "/workload/context_tokens",
+    ),
+    "context over max_total_tokens": (
+        {**PLAIN, "runtime": {"name": "tgi", "flags": {"max_total_tokens": 4096}}},
+        "/workload/context_tokens",
+    ),
+    "context_length over the model's": (
+        {**PLAIN, "runtime": {"name": "sglang", "flags": {"context_length": 1_000_000}}},
+        "/runtime/flags/context_length",
+    ),
+    "stages of TGI": (
+        {
+            **asked(hardware={"count": 2}, parallel={"pipeline": 2}),
+            "runtime": {"name": "tgi"},
+        },
+        "/parallel/pipeline",
+    ),
     "context ranks do not divide": (
         asked(
             model="deepseek-ai/DeepSeek-V3",
