@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 LONGEST_ECHO = 200
 """Characters of an offending value that an error repeats at most."""
+MOST_SUGGESTIONS = 20
 
 _PATH = re.compile(r" - at `(?P<key>key in )?\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
@@ -59,7 +60,7 @@ def decode(body: bytes, of: type[T]) -> T:
     try:
         value: T = _decoder(cast(Hashable, of)).decode(body)
     except msgspec.ValidationError as error:
-        raise InvalidField(field_error(str(error), of)) from None
+        raise InvalidField(field_error(str(error), of, _sent(body))) from None
     except RecursionError:
         raise MalformedJson("it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -72,8 +73,16 @@ def decode(body: bytes, of: type[T]) -> T:
     return value
 
 
-def field_error(message: str, of: Any) -> FieldError:
-    """msgspec's sentence, its path as a JSON pointer, a suggestion for an unknown field."""
+def _sent(body: bytes) -> Any:
+    """What was sent, as far as it is JSON: a field may be refused before the end is read."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def field_error(message: str, of: Any, sent: Any) -> FieldError:
+    """msgspec's sentence, its path as a JSON pointer, what would be right for what was sent."""
     found = _PATH.search(message)
     steps: list[str] = []
     if found:
@@ -83,16 +92,22 @@ def field_error(message: str, of: Any) -> FieldError:
     unknown = _UNKNOWN.search(message)
     if unknown:
         name = unknown["name"][:LONGEST_ECHO]
-        known = _fields(of, steps)
+        known = _fields(of, steps, sent)
         close = nearest(name, known, most=1)
-        hint = f". Did you mean {close[0]}?" if close else ""
+        suggestions = close or tuple(known)[:MOST_SUGGESTIONS]
+        hint = f". Did you mean {close[0]}?" if close else _one_of(tuple(known))
         steps.append(name)
         message = f"unknown field {name!r}{hint}"
-        suggestions = close or tuple(known)[:12]
-    elif message.startswith("Invalid value"):
+    elif message.startswith(("Invalid value", "Invalid enum value")):
         suggestions = _choices(of, steps)
+        message += _one_of(suggestions)
     pointer = "".join(f"/{escaped(step)}" for step in steps)
     return FieldError(pointer=pointer, message=message[:600], suggestions=suggestions)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    more = " …" if len(names) > MOST_SUGGESTIONS else ""
+    return f": one of {', '.join(names[:MOST_SUGGESTIONS])}{more}" if names else ""
 
 
 def escaped(step: str) -> str:
@@ -100,13 +115,30 @@ def escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
-def _fields(of: Any, steps: list[str]) -> list[str]:
-    """The field names of the struct (or of any in a union) that the path leads to."""
+def _fields(of: Any, steps: list[str], sent: Any) -> list[str]:
+    """The field names of the struct that the path leads to, in a union of the one that was sent."""
     kinds = [of]
     for step in steps:
-        kinds = [deeper for kind in kinds for deeper in _step(kind, step)]
-    structs = [part for kind in kinds for part in _parts(kind) if _is_struct(part)]
+        kinds = [
+            deeper for kind in kinds for part in _meant(kind, sent) for deeper in _step(part, step)
+        ]
+        sent = sent.get(step) if isinstance(sent, dict) else None
+    structs = [part for kind in kinds for part in _meant(kind, sent) if _is_struct(part)]
     return list(dict.fromkeys(f for s in structs for f in s.__struct_encode_fields__))
+
+
+def _meant(kind: Any, sent: Any) -> list[Any]:
+    """The parts of a union, without the structs that what was sent names another than."""
+    parts = _parts(kind)
+    if not isinstance(sent, dict):
+        return parts
+    return [
+        part
+        for part in parts
+        if not _is_struct(part)
+        or part.__struct_config__.tag_field is None
+        or sent.get(part.__struct_config__.tag_field) in (None, part.__struct_config__.tag)
+    ]
 
 
 def _choices(of: Any, steps: list[str]) -> tuple[str, ...]:
@@ -123,7 +155,7 @@ def _choices(of: Any, steps: list[str]) -> tuple[str, ...]:
             for literal in _parts(deeper):
                 if typing.get_origin(literal) is typing.Literal:
                     found += map(str, typing.get_args(literal))
-    return tuple(dict.fromkeys(found))[:20]
+    return tuple(dict.fromkeys(found))[:MOST_SUGGESTIONS]
 
 
 def _step(kind: Any, step: str) -> list[Any]:

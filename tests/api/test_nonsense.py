@@ -111,6 +111,22 @@ def test_a_misspelled_key_is_refused_with_the_one_that_was_meant(
     }
 
 
+def test_a_flag_of_another_runtime_is_not_suggested(api: httpx.Client) -> None:
+    request = changed("/runtime", {"name": "sglang", "flags": {"max_num_seqs": 4}})
+    found = problem(api.post(FIT, json=request), 400, "invalid_field")["errors"][0]
+    assert found["pointer"] == "/runtime/flags/max_num_seqs"
+    assert "max_num_seqs" not in found["suggestions"]
+    assert "max_running_requests" in found["suggestions"]
+
+
+def test_a_word_that_is_none_of_a_few_is_answered_with_those(api: httpx.Client) -> None:
+    request = changed("/runtime/flags", {"speculative_config": {"method": "mtp2"}})
+    found = problem(api.post(FIT, json=request), 400, "invalid_field")["errors"][0]
+    assert found["pointer"] == "/runtime/flags/speculative_config/method"
+    assert found["suggestions"][0] == "mtp"
+    assert found["message"].endswith("one of mtp, draft_model, eagle, medusa, dflash, ngram")
+
+
 def test_a_runtime_that_is_none_is_answered_with_those_there_are(api: httpx.Client) -> None:
     found = problem(api.post(FIT, json=changed("/runtime/name", "vlm")), 400, "invalid_field")
     assert found["errors"][0]["suggestions"] == [

@@ -231,6 +231,7 @@ def vllm_flags(draw: st.DrawFn) -> VllmFlags:
     """Batch limits are always set: what a version takes by default depends on other parts."""
     return VllmFlags(
         gpu_memory_utilization=draw(st.sampled_from([None, 0.5, 0.9, 1.0])),
+        kv_cache_memory_bytes=draw(st.sampled_from([None, None, None, GIB // 4, 16 * GIB])),
         max_num_seqs=draw(st.sampled_from([1, 16, 256])),
         max_num_batched_tokens=draw(st.sampled_from([64, 512, 2048, 8192])),
         block_size=draw(st.sampled_from([None, 1, 16, 64])),
@@ -306,10 +307,11 @@ FLAGS: dict[Accounting, st.SearchStrategy[Flags]] = {
 TENSOR_PARALLEL: tuple[Accounting, ...] = ("vllm", "sglang", "tensorrt-llm", "tgi")
 
 
-def layouts(model: ModelArchitecture) -> st.SearchStrategy[Parallelism]:
+def layouts(model: ModelArchitecture, most_stages: int) -> st.SearchStrategy[Parallelism]:
     """Layouts that divide the heads, and leave every pipeline stage some cache."""
     tensors = [n for n in (1, 2, 4, 8) if all(h % n == 0 for h in model.attention_heads)]
-    pipelines = [n for n in (1, 2, 3, 5) if n <= model.layer_count and _each_stage_caches(model, n)]
+    most = min(most_stages, model.layer_count)
+    pipelines = [n for n in (1, 2, 3, 5) if n <= most and _each_stage_caches(model, n)]
     return st.builds(
         Parallelism,
         tensor=st.sampled_from(tensors),
@@ -333,7 +335,9 @@ def eras(draw: st.DrawFn, accounting: Accounting) -> Era:
 def cases(draw: st.DrawFn, accounting: Accounting) -> InferenceCase:
     model = draw(architectures())
     era = draw(eras(accounting))
-    parallel = draw(layouts(model)) if accounting in TENSOR_PARALLEL else Parallelism()
+    parallel = Parallelism()
+    if accounting in TENSOR_PARALLEL:
+        parallel = draw(layouts(model, most_stages=1 if accounting == "tgi" else 5))
     spare = draw(st.integers(0, 2 if accounting in TENSOR_PARALLEL else 3))
     spare = 0 if accounting == "mlx-lm" else spare
     flags = draw(FLAGS[accounting])

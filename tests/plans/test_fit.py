@@ -486,6 +486,44 @@ REFUSED: dict[str, tuple[Json, str]] = {
         ),
         "/parallel/tensor",
     ),
+    "context over max_seq_len": (
+        {**PLAIN, "runtime": {"name": "tensorrt-llm", "flags": {"max_seq_len": 4096}}},
+        "/workload/context_tokens",
+    ),
+    "context over max_total_tokens": (
+        {**PLAIN, "runtime": {"name": "tgi", "flags": {"max_total_tokens": 4096}}},
+        "/workload/context_tokens",
+    ),
+    "context_length over the model's": (
+        {**PLAIN, "runtime": {"name": "sglang", "flags": {"context_length": 1_000_000}}},
+        "/runtime/flags/context_length",
+    ),
+    "stages of TGI": (
+        {
+            **asked(hardware={"count": 2}, parallel={"pipeline": 2}),
+            "runtime": {"name": "tgi"},
+        },
+        "/parallel/pipeline",
+    ),
+    "context ranks do not divide": (
+        asked(
+            model="deepseek-ai/DeepSeek-V3",
+            hardware={"accelerator": "H200", "count": 8},
+            runtime={"flags": {"decode_context_parallel_size": 3}},
+        ),
+        "/runtime/flags/decode_context_parallel_size",
+    ),
+    "context ranks without copies": (
+        asked(
+            hardware={"count": 8},
+            runtime={"flags": {"decode_context_parallel_size": 2}},
+        ),
+        "/runtime/flags/decode_context_parallel_size",
+    ),
+    "context ranks of one rank": (
+        asked(runtime={"flags": {"decode_context_parallel_size": 2}}),
+        "/runtime/flags/decode_context_parallel_size",
+    ),
     "another runtime's version": (asked(runtime={"version": "b6500"}), "/runtime/version"),
     "value cache of vLLM": (asked(formats={"kv_cache_values": "fp8"}), "/formats/kv_cache_values"),
 }
@@ -512,6 +550,29 @@ def test_the_tensor_sizes_that_would_do_are_named(ask: Ask) -> None:
     with pytest.raises(Contradiction) as refused:
         ask(asked(hardware={"count": 6}, parallel={"tensor": 6}))
     assert refused.value.remedy == "one of 1, 2, 4"
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "legal"),
+    [
+        ("deepseek-ai/DeepSeek-V3", 3, "one of 1, 2, 4, 8"),
+        ("Qwen/Qwen3-30B-A3B", 4, "one of 1, 2"),
+        (LLAMA, 2, "1"),
+    ],
+    ids=["one latent", "four heads", "a head a rank"],
+)
+def test_the_context_ranks_that_would_do_are_named(
+    ask: Ask, model: str, wanted: int, legal: str
+) -> None:
+    with pytest.raises(Contradiction) as refused:
+        ask(
+            asked(
+                model=model,
+                hardware={"accelerator": "H200", "count": 8},
+                runtime={"flags": {"decode_context_parallel_size": wanted}},
+            )
+        )
+    assert refused.value.remedy == legal
 
 
 def test_a_format_for_caches_alone_is_none_for_weights(seed: Release) -> None:

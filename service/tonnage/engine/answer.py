@@ -27,6 +27,7 @@ OutcomeCode = Literal[
     "profile_does_not_fit",
     "no_room_for_cache",
     "cache_too_small",
+    "cache_does_not_fit",
 ]
 Support = Literal["yes", "no", "unknown", "limited"]
 

@@ -24,6 +24,7 @@ from .memory.runtimes import (
 from .memory.runtimes.verdict import worst
 from .outcome import outcome_of
 from .runtime import Accounting
+from .workload import InferenceWorkload
 
 
 class _Runtime(NamedTuple):
@@ -54,7 +55,19 @@ def fit_inference(case: InferenceCase) -> InferenceFit:
     """
     _check_prefix(case)
     fit = _accounting(case).estimate(case)
-    return msgspec.structs.replace(fit, outcome=outcome_of(case, fit))
+    outcome = outcome_of(case, fit, lambda: _longest_alone(case))
+    return msgspec.structs.replace(fit, outcome=outcome)
+
+
+def _longest_alone(case: InferenceCase) -> int:
+    """The longest sequence that a server holds, whatever length it was told to start with."""
+    flags, tokens = case.flags, case.workload.context_tokens
+    if isinstance(flags, VllmFlags) and flags.max_model_len is not None:
+        tokens = flags.max_model_len
+        flags = msgspec.structs.replace(flags, max_model_len=None)
+    workload = InferenceWorkload(context_tokens=tokens)
+    alone = msgspec.structs.replace(case, flags=flags, workload=workload)
+    return _accounting(case).estimate(alone).capacity.longest_context.expected
 
 
 def inference_verdict(case: InferenceCase) -> Verdict:

@@ -110,6 +110,9 @@ def _vllm_settings(case: InferenceCase, fit: InferenceFit) -> list[Proposal]:
         found.append(
             Proposal(_flags(**batch), "smaller batches: slower prefill, and further requests wait")
         )
+    if flags.kv_cache_memory_bytes is not None:
+        patch = _flags(kv_cache_memory_bytes=None)
+        found.append(Proposal(patch, "the cache takes what gpu_memory_utilization leaves it"))
     if flags.max_model_len is not None and flags.max_model_len > case.workload.context_tokens:
         patch = _flags(max_model_len=case.workload.context_tokens)
         found.append(Proposal(patch, "longer requests are refused"))
@@ -126,6 +129,8 @@ def _sglang_settings(flags: SglangFlags) -> list[Proposal]:
     if flags.mem_fraction_static is None or flags.mem_fraction_static < 0.92:
         cost = "less room for activations and CUDA graphs: it may die under load"
         found.append(Proposal(_flags(mem_fraction_static=0.92), cost))
+    if flags.max_total_tokens is not None:
+        found.append(Proposal(_flags(max_total_tokens=None), "the pool takes all that is left"))
     return found
 
 
@@ -136,6 +141,8 @@ def _tensorrt_llm_settings(flags: TensorRtLlmFlags) -> list[Proposal]:
     if flags.free_gpu_memory_fraction is None or flags.free_gpu_memory_fraction < 0.95:
         cost = "less room for what the profile run did not see"
         found.append(Proposal(_flags(free_gpu_memory_fraction=0.95), cost))
+    if flags.max_tokens is not None:
+        found.append(Proposal(_flags(max_tokens=None), "the cache takes all that is left"))
     return found
 
 

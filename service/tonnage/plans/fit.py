@@ -97,7 +97,9 @@ def summary(question: Question, fit: InferenceFit) -> str:
     case, workload = question.case, question.case.workload
     fullest = min(fit.ledgers, key=lambda ranks: ranks.free.expected)
     if fullest.refusal is not None:
-        return f"{question.model_name} in {case.weights.id} does not start: {fullest.refusal.text}."
+        starts = fit.outcome is not None and fit.outcome.code == "starts_and_queues"
+        says = "does not fit" if starts else "does not start"
+        return f"{question.model_name} in {case.weights.id} {says}: {fullest.refusal.text}."
     missing = fullest.free.expected < 0
     gib = abs(fullest.free.expected) / GIB
     device = question.machine or f"{case.count} x {case.accelerator.name}"

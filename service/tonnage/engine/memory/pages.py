@@ -231,7 +231,7 @@ def _grouped(
         for kind, count in kinds.items()
     ]
     groups.sort(key=lambda group: (group.is_state, group.window_tokens is not None))
-    return PagedCache(group_size * page, tuple(groups), growing)
+    return PagedCache(group_size * page, tuple(groups), growing // context_parallel)
 
 
 def _page(kinds: dict[_Kind, int], block_tokens: int) -> tuple[int, int]:

@@ -30,7 +30,12 @@ from tonnage.engine.memory.runtimes.pool_server import (
     fit_of,
     ledgers_and_pools,
 )
-from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
+from tonnage.engine.memory.runtimes.shared import (
+    check_context,
+    check_layout,
+    check_length,
+    usable,
+)
 from tonnage.engine.values import GIB, MIB
 
 LARGE_DEVICE_GIB = 96
@@ -78,12 +83,13 @@ def _server(case: InferenceCase, groups: int) -> Server:
     flags = cast(SglangFlags, case.flags)
     check_layout(case)
     check_context(case)
-    longest = flags.context_length or case.model.longest_context_tokens
-    if case.workload.context_tokens > longest:
+    check_length(case, "context_length", flags.context_length)
+    longest = case.model.longest_context_tokens
+    if flags.context_length is not None and flags.context_length > longest:
         raise Contradiction(
-            f"sequences of {case.workload.context_tokens} tokens are longer than context_length "
+            f"context_length {flags.context_length} is more than the model's longest context of "
             f"{longest}",
-            pointer="/workload/context_tokens",
+            pointer="/runtime/flags/context_length",
             remedy=f"at most {longest}",
         )
     attention = case.parallel.tensor // groups
@@ -100,7 +106,7 @@ def _server(case: InferenceCase, groups: int) -> Server:
         stages=[_stage(case, amount) for amount in weights],
         caches=caches,
         rules=PoolRules(
-            longest_tokens=longest,
+            longest_tokens=flags.context_length or longest,
             most_sequences=flags.max_running_requests or 4096,
             groups=groups,
         ),

@@ -39,6 +39,17 @@ def check_context(case: InferenceCase) -> None:
         )
 
 
+def check_length(case: InferenceCase, flag: str, most_tokens: int | None) -> None:
+    """Raise Contradiction where sequences are longer than a server's flag admits."""
+    tokens = case.workload.context_tokens
+    if most_tokens is not None and tokens > most_tokens:
+        raise Contradiction(
+            f"sequences of {tokens} tokens are longer than {flag} {most_tokens}",
+            pointer="/workload/context_tokens",
+            remedy=f"at most {most_tokens}, or a larger {flag}",
+        )
+
+
 def check_layout(case: InferenceCase) -> None:
     """Raise Contradiction where ranks, heads, experts or layers do not divide."""
     parallel, model = case.parallel, case.model

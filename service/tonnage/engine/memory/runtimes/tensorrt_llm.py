@@ -25,7 +25,12 @@ from tonnage.engine.memory.runtimes.pool_server import (
     fit_of,
     ledgers_and_pools,
 )
-from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
+from tonnage.engine.memory.runtimes.shared import (
+    check_context,
+    check_layout,
+    check_length,
+    usable,
+)
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -54,6 +59,7 @@ def _server(case: InferenceCase) -> Server:
     check_layout(case)
     check_context(case)
     era, flags = cast(TensorRtLlmEra, case.era), cast(TensorRtLlmFlags, case.flags)
+    check_length(case, "max_seq_len", flags.max_seq_len)
     parallel = case.parallel
     caches = cache_of_stages(
         case, parallel.tensor, flags.tokens_per_block or era.kv_block_tokens, windowed=True

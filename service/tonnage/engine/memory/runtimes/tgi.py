@@ -11,6 +11,7 @@ from tonnage.engine import calibration
 from tonnage.engine.answer import InferenceFit, Ledger, Note
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import TgiEra
+from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import TgiFlags
 from tonnage.engine.memory.activations import forward_bytes
@@ -24,7 +25,12 @@ from tonnage.engine.memory.runtimes.pool_server import (
     fit_of,
     ledgers_and_pools,
 )
-from tonnage.engine.memory.runtimes.shared import check_context, check_layout, usable
+from tonnage.engine.memory.runtimes.shared import (
+    check_context,
+    check_layout,
+    check_length,
+    usable,
+)
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -59,14 +65,22 @@ def _prefill_tokens(case: InferenceCase) -> int:
 def _server(case: InferenceCase) -> Server:
     check_layout(case)
     check_context(case)
+    check_length(case, "max_total_tokens", cast(TgiFlags, case.flags).max_total_tokens)
     era, parallel = cast(TgiEra, case.era), case.parallel
+    if parallel.pipeline > 1:
+        raise Contradiction(
+            "TGI has no pipeline parallelism: it shards every layer",
+            pointer="/parallel/pipeline",
+            remedy="1, with parallel.tensor over the accelerators",
+        )
     return Server(
         stages=[
             _stage(case, weights) for weights in loaded(case, parallel.tensor, parallel.tensor)
         ],
         caches=cache_of_stages(case, parallel.tensor, era.kv_block_tokens, windowed=False),
         rules=PoolRules(
-            longest_tokens=case.model.longest_context_tokens,
+            longest_tokens=cast(TgiFlags, case.flags).max_total_tokens
+            or case.model.longest_context_tokens,
             most_sequences=4096,
             start_tokens=_longest_request(case),
         ),
@@ -75,7 +89,7 @@ def _server(case: InferenceCase) -> Server:
             overhead="device context and graphs, assumed",
             reserve=f"1 - CUDA_MEMORY_FRACTION x wiggle room, TGI {case.version}",
         ),
-        most_pool_bytes=[None] * parallel.pipeline,
+        most_pool_bytes=[None],
     )
 
 

@@ -76,25 +76,29 @@ def _stages(case: InferenceCase, limits: Limits) -> tuple[list[Ledger], list[Poo
     for index, weights in enumerate(weights_of_stages(case)):
         cache = cache_of_stage(case, era, flags, index)
         needed = _needed(case, limits, cache)
+        states = states_up_front(case, limits, index)
+        held = total([weights, terms.activations, terms.overhead, terms.graphs])
+        free = Estimate.exact(memory - case.in_use_bytes - states) - held
+        cached = _cached(flags, needed, free)
         entries = [
             Entry("weights", weights, f"weights by module, {case.weights.id}"),
-            Entry("kv_cache", Estimate.exact(needed), f"paged cache, {case.key_cache.id}"),
+            Entry("kv_cache", Estimate.exact(cached), f"paged cache, {case.key_cache.id}"),
             Entry(
                 "state_cache",
-                Estimate.exact(states_up_front(case, limits, index)),
+                Estimate.exact(states),
                 "states for max_num_seqs sequences, allocated at load",
             ),
             Entry("activations", terms.activations, "largest of sampler and forward, calibrated"),
             Entry("runtime_overhead", terms.overhead, "outside the allocator, calibrated"),
             Entry("cuda_graphs", terms.graphs, "graphs captured by vLLM, calibrated"),
-            _reserve(case, flags, terms, memory, weights),
+            _reserve(case, flags, terms, free),
             Entry("in_use", Estimate.exact(case.in_use_bytes), "stated in the request"),
         ]
-        refusal = _refusal(case, era, flags, memory, needed)
+        refusal = _refusal(case, era, flags, needed, free)
         start = cache.block_bytes * cache.blocks(limits.model_tokens, limits.batched_tokens)
         ranks = ledger(accelerators_of_stage(case, index), memory, entries, refusal, start)
         ledgers.append(ranks)
-        left = _pool(flags, ranks, needed)
+        left = _pool(flags, ranks, cached)
         printed = left + _reversed(terms.beyond_margin)
         if flags.kv_cache_memory_bytes is not None:
             printed = Estimate.exact(flags.kv_cache_memory_bytes)
@@ -116,26 +120,30 @@ def _needed(case: InferenceCase, limits: Limits, cache: PagedCache) -> int:
     )
 
 
-def _reserve(
-    case: InferenceCase, flags: VllmFlags, terms: Terms, memory: int, weights: Estimate
-) -> Entry:
+def _cached(flags: VllmFlags, needed: int, free: Estimate) -> int:
+    """A cache whose size is set is allocated whole, which tells where not all of it is free."""
+    size = flags.kv_cache_memory_bytes or 0
+    return max(needed, size) if size > free.low else needed
+
+
+def _reserve(case: InferenceCase, flags: VllmFlags, terms: Terms, free: Estimate) -> Entry:
     """What the cache may not use: beyond the utilization, or beyond a size that was set."""
     size = flags.kv_cache_memory_bytes
     if size is None:
         return Entry("reserve", terms.reserve, f"1 - gpu_memory_utilization, vLLM {case.version}")
-    held = total([weights, terms.activations, terms.overhead, terms.graphs]).high
-    rest = memory - held - case.in_use_bytes
-    return Entry("reserve", Estimate.exact(max(rest - size, 0)), "beyond kv_cache_memory_bytes")
+    return Entry("reserve", Estimate.exact(max(free.low - size, 0)), "beyond kv_cache_memory_bytes")
 
 
-def _pool(flags: VllmFlags, ranks: Ledger, needed: int) -> Estimate:
+def _pool(flags: VllmFlags, ranks: Ledger, cached: int) -> Estimate:
     if ranks.refusal is not None and ranks.refusal.bound_by == "in_use":
         return Estimate.exact(-1)
-    left = ranks.free + Estimate.exact(needed)
+    left = ranks.free + Estimate.exact(cached)
     size = flags.kv_cache_memory_bytes
     if size is None:
         return left
-    return Estimate(min(left.low, size), min(left.expected, size), min(left.high, size))
+    if size > left.expected:
+        return Estimate.exact(-1)
+    return Estimate(size if left.low >= size else -1, size, size)
 
 
 def _reversed(amount: Estimate) -> Estimate:
@@ -144,22 +152,27 @@ def _reversed(amount: Estimate) -> Estimate:
 
 
 def _refusal(
-    case: InferenceCase, era: VllmEra, flags: VllmFlags, memory: int, needed: int
+    case: InferenceCase, era: VllmEra, flags: VllmFlags, needed: int, free: Estimate
 ) -> Refusal | None:
-    """A cache size that was set is too small; or, from 0.10 on, the share is not free at start."""
+    """A cache size that was set is too small, or more than is left; or, from 0.10 on, the share
+    is not free at start."""
     size = flags.kv_cache_memory_bytes
     if size is not None:
+        if size > free.expected:
+            rest = gib(max(free.expected, 0))
+            text = f"kv_cache_memory_bytes sets {gib(size)} and {rest} are left for it"
+            return Refusal("kv_cache", text)
         if needed <= size:
             return None
         return Refusal(
             "kv_cache",
             f"kv_cache_memory_bytes sets {gib(size)} and the workload needs {gib(needed)}",
         )
+    memory = usable(case.accelerator).expected_bytes
     wanted, left = int(memory * utilization_of(era, flags)), memory - case.in_use_bytes
     if era.other_programs == "subtracted" or left >= wanted:
         return None
     return Refusal(
         "in_use",
-        f"vLLM {case.version} does not start: {gib(left)} are free and "
-        f"gpu_memory_utilization asks for {gib(wanted)}",
+        f"{gib(max(left, 0))} are free and gpu_memory_utilization asks for {gib(wanted)}",
     )

@@ -2,8 +2,10 @@
 
 from typing import cast
 
+from tonnage.engine.caches import TokenCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import VllmEra
+from tonnage.engine.errors import Contradiction
 from tonnage.engine.flags import Speculative, VllmFlags
 from tonnage.engine.memory.pages import (
     NO_DRAFT,
@@ -24,6 +26,7 @@ def cache_of_stage(case: InferenceCase, era: VllmEra, flags: VllmFlags, stage: i
     drafting = NO_DRAFT
     if flags.speculative_config and stage == case.parallel.pipeline - 1:
         layers, drafting = _with_draft(case.model, layers, flags.speculative_config)
+    _check_context_parallel(case, era, flags)
     return paged_cache(
         case.model,
         tuple(layers.items()),
@@ -37,6 +40,36 @@ def cache_of_stage(case: InferenceCase, era: VllmEra, flags: VllmFlags, stage: i
         states_in_pages=era.states == "in_pages",
         drafting=drafting,
         context_parallel=flags.decode_context_parallel_size,
+    )
+
+
+def _check_context_parallel(case: InferenceCase, era: VllmEra, flags: VllmFlags) -> None:
+    """Tokens are spread over the ranks that would each hold a copy of the same heads.
+
+    vLLM 0.10.2-0.33 ``config/model.py``, ``verify_with_parallel_config``.
+    """
+    size, tensor = flags.decode_context_parallel_size, case.parallel.tensor
+    if size == 1:
+        return
+    caches = case.model.layer_caches if era.latent_cache else case.model.expanded_caches()
+    heads = max(
+        (
+            cache.heads
+            for held in caches.values()
+            for cache in held
+            if isinstance(cache, TokenCache) and cache.window_tokens is None
+        ),
+        default=tensor,
+    )
+    copies = max(tensor // heads, 1)
+    if tensor % size == 0 and size <= copies:
+        return
+    legal = [n for n in range(1, copies + 1) if tensor % n == 0]
+    raise Contradiction(
+        f"{tensor} tensor ranks hold {copies} {'copy' if copies == 1 else 'copies'} of each cached "
+        f"head; tokens can not be spread over {size} of them",
+        pointer="/runtime/flags/decode_context_parallel_size",
+        remedy=f"one of {', '.join(map(str, legal))}" if len(legal) > 1 else "1",
     )
 
 
