@@ -355,6 +355,18 @@ def test_what_is_taken_for_granted_is_said(ask: Ask) -> None:
     } <= said
 
 
+@pytest.mark.parametrize(
+    ("runtime", "weights"),
+    [("vllm", "fp16"), ("sglang", "fp16"), ("tgi", "fp16"), ("transformers", "fp32")],
+)
+def test_servers_cast_a_float32_checkpoint(ask: Ask, runtime: str, weights: str) -> None:
+    request = asked(model="state-spaces/mamba-130m-hf", workload={"context_tokens": 512})
+    answer = ask({**request, "runtime": {"name": runtime}})
+    assert answer.subject.weight_format == weights
+    said = next(note.text for note in answer.assumptions if note.code == "checkpoint_format")
+    assert ("casts those published in fp32" in said) == (weights == "fp16")
+
+
 def test_accelerators_that_stay_idle_are_said(ask: Ask) -> None:
     answer = ask(asked(hardware={"count": 8}, parallel={"tensor": 2}))
     texts = " ".join(note.text for note in (*answer.assumptions, *answer.warnings))
