@@ -355,6 +355,14 @@ def test_what_is_taken_for_granted_is_said(ask: Ask) -> None:
     } <= said
 
 
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_draft_whose_layers_are_not_stated_is_said(ask: Ask, layers: int) -> None:
+    config = {"method": "eagle", "draft_weights_bytes": 10**9, "draft_layers": layers}
+    answer = ask(asked(runtime={"flags": {"speculative_config": config}}))
+    codes = {note.code for note in answer.assumptions}
+    assert ("draft_cache_not_counted" in codes) == (layers == 0)
+
+
 @pytest.mark.parametrize(
     ("runtime", "weights"),
     [("vllm", "fp16"), ("sglang", "fp16"), ("tgi", "fp16"), ("transformers", "fp32")],
@@ -516,6 +524,22 @@ REFUSED: dict[str, tuple[Json, str]] = {
             "runtime": {"name": "tgi"},
         },
         "/parallel/pipeline",
+    ),
+    "draft weights of ngram": (
+        asked(
+            runtime={
+                "flags": {"speculative_config": {"method": "ngram", "draft_weights_bytes": 10**9}}
+            }
+        ),
+        "/runtime/flags/speculative_config/draft_weights_bytes",
+    ),
+    "draft layers of mtp": (
+        asked(
+            model="deepseek-ai/DeepSeek-V3",
+            hardware={"accelerator": "H200", "count": 8},
+            runtime={"flags": {"speculative_config": {"method": "mtp", "draft_layers": 4}}},
+        ),
+        "/runtime/flags/speculative_config/draft_layers",
     ),
     "context ranks do not divide": (
         asked(
