@@ -355,6 +355,32 @@ def test_what_is_taken_for_granted_is_said(ask: Ask) -> None:
     } <= said
 
 
+@pytest.mark.parametrize(
+    ("runtime", "flag"),
+    [
+        ("vllm", "max_num_seqs"),
+        ("sglang", "max_running_requests"),
+        ("tensorrt-llm", "max_batch_size"),
+    ],
+)
+def test_sequences_beyond_a_limit_are_said_to_wait(ask: Ask, runtime: str, flag: str) -> None:
+    request = asked(hardware={"accelerator": "H100"}, workload={"concurrent_sequences": 10})
+    answer = ask({**request, "runtime": {"name": runtime, "flags": {flag: 4}}})
+    (said,) = (note for note in answer.warnings if note.code == "sequences_are_queued")
+    assert said.pointer == f"/runtime/flags/{flag}"
+    assert "the other 6 wait" in said.text
+
+
+def test_one_smaller_format_is_offered_for_each_number_of_accelerators(ask: Ask) -> None:
+    held = {"accelerator": "RTX 4090", "memory_in_use_bytes": 20 * 2**30}
+    request = asked(hardware=held, workload={"concurrent_sequences": 2})
+    remedies = ask({**request, "runtime": {"name": "ollama"}}).remedies
+    changes = [r.patch for r in remedies if r.verdict == "fits" and "hardware" in r.patch]
+    counts = [patch["hardware"]["count"] for patch in changes if "formats" in patch]
+    assert counts
+    assert len(set(counts)) == len(counts)
+
+
 @pytest.mark.parametrize("layers", [0, 1])
 def test_a_draft_whose_layers_are_not_stated_is_said(ask: Ask, layers: int) -> None:
     config = {"method": "eagle", "draft_weights_bytes": 10**9, "draft_layers": layers}
