@@ -567,6 +567,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
         ),
         "/runtime/flags/speculative_config/draft_layers",
     ),
+    "more in use than there is": (
+        asked(hardware={"memory_in_use_bytes": 40 * 2**30}),
+        "/hardware/memory_in_use_bytes",
+    ),
     "context ranks do not divide": (
         asked(
             model="deepseek-ai/DeepSeek-V3",
