@@ -371,6 +371,21 @@ def test_sequences_beyond_a_limit_are_said_to_wait(ask: Ask, runtime: str, flag:
     assert "the other 6 wait" in said.text
 
 
+def test_what_ollama_leaves_in_system_memory_is_not_missing(ask: Ask) -> None:
+    """It starts with fewer layers on the device, and what it then holds is what is said."""
+    request = asked(
+        model="meta-llama/Llama-3.1-70B-Instruct",
+        hardware={"accelerator": "RTX 4090"},
+        formats={"weights": "q4_k_m"},
+    )
+    answer = ask({**request, "runtime": {"name": "ollama"}})
+    assert answer.verdict != "does_not_fit"
+    assert answer.capacity.sequences_at_context.expected >= 1
+    assert answer.capacity.longest_context.expected >= 8192
+    assert answer.capacity.kv_cache_bytes.expected > 0
+    assert "layers_in_system_memory" in {note.code for note in answer.warnings}
+
+
 def test_one_smaller_format_is_offered_for_each_number_of_accelerators(ask: Ask) -> None:
     held = {"accelerator": "RTX 4090", "memory_in_use_bytes": 20 * 2**30}
     request = asked(hardware=held, workload={"concurrent_sequences": 2})
