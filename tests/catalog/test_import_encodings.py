@@ -57,6 +57,33 @@ def test_attention_that_is_ignored_stays_in_sixteen_bits(pattern: str) -> None:
     assert found.other_recipe is None
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    ["model.", "model.language_model.", "language_model.model.", "re:language_model\\.model\\."],
+)
+def test_layers_inside_a_multimodal_model_are_known_by_their_whole_names(prefix: str) -> None:
+    ignored = [f"{prefix}layers.{layer}.self_attn.q_proj" for layer in range(4)]
+    found = encoding(compressed(16, 4, "float", ignored), "nvfp4")
+    assert found.bits("query") == 16
+    assert found.bits("key") == 4.5
+
+
+def test_layers_of_a_tower_are_not_those_of_the_text() -> None:
+    ignored = [f"vision_tower.layers.{layer}.self_attn.q_proj" for layer in range(4)]
+    config = compressed(16, 4, "float", ignored)
+    architecture = architecture_from_config(config)
+    assert own_encoding(encoding_of("nvfp4"), architecture, config, ()) is None
+
+
+def test_a_group_size_that_the_text_part_states_is_read() -> None:
+    config = compressed(32, 4, "int", ["lm_head"])
+    text = {"quantization_config": config.pop("quantization_config")}
+    inside = {**config, "text_config": text}
+    found = own_encoding(encoding_of("w4a16"), architecture_from_config(CONFIG), inside, ())
+    assert found is not None
+    assert found.bits_per_weight == 4 + 16 / 32
+
+
 def test_layers_that_are_ignored_one_by_one_count_by_their_share() -> None:
     ignored = ["model.layers.0.self_attn.q_proj", "model.layers.3.self_attn.q_proj"]
     found = encoding(compressed(16, 4, "float", ignored), "nvfp4")

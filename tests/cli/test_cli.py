@@ -64,6 +64,11 @@ def test_options_and_a_request_ask_the_same(tmp_path: Path) -> None:
     assert by_file.stdout == by_words.stdout
 
 
+def test_what_a_runtime_does_not_support_is_said() -> None:
+    words = "fit --model Qwen/Qwen3-8B --accelerator apple-m4-max-40-core-64gb --context 8192"
+    assert "Support: vLLM on metal is cpu only" in tonnage(*words.split()).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

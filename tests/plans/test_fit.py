@@ -355,6 +355,67 @@ def test_what_is_taken_for_granted_is_said(ask: Ask) -> None:
     } <= said
 
 
+@pytest.mark.parametrize(
+    ("runtime", "flag"),
+    [
+        ("vllm", "max_num_seqs"),
+        ("sglang", "max_running_requests"),
+        ("tensorrt-llm", "max_batch_size"),
+    ],
+)
+def test_sequences_beyond_a_limit_are_said_to_wait(ask: Ask, runtime: str, flag: str) -> None:
+    request = asked(hardware={"accelerator": "H100"}, workload={"concurrent_sequences": 10})
+    answer = ask({**request, "runtime": {"name": runtime, "flags": {flag: 4}}})
+    (said,) = (note for note in answer.warnings if note.code == "sequences_are_queued")
+    assert said.pointer == f"/runtime/flags/{flag}"
+    assert "the other 6 wait" in said.text
+
+
+def test_what_ollama_leaves_in_system_memory_is_not_missing(ask: Ask) -> None:
+    """It starts with fewer layers on the device, and what it then holds is what is said."""
+    request = asked(
+        model="meta-llama/Llama-3.1-70B-Instruct",
+        hardware={"accelerator": "RTX 4090"},
+        formats={"weights": "q4_k_m"},
+    )
+    answer = ask({**request, "runtime": {"name": "ollama"}})
+    assert answer.verdict != "does_not_fit"
+    assert answer.capacity.sequences_at_context.expected >= 1
+    assert answer.capacity.longest_context.expected >= 8192
+    assert answer.capacity.kv_cache_bytes.expected > 0
+    assert "layers_in_system_memory" in {note.code for note in answer.warnings}
+
+
+def test_one_smaller_format_is_offered_for_each_number_of_accelerators(ask: Ask) -> None:
+    held = {"accelerator": "RTX 4090", "memory_in_use_bytes": 20 * 2**30}
+    request = asked(hardware=held, workload={"concurrent_sequences": 2})
+    remedies = ask({**request, "runtime": {"name": "ollama"}}).remedies
+    changes = [r.patch for r in remedies if r.verdict == "fits" and "hardware" in r.patch]
+    counts = [patch["hardware"]["count"] for patch in changes if "formats" in patch]
+    assert counts
+    assert len(set(counts)) == len(counts)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_draft_whose_layers_are_not_stated_is_said(ask: Ask, layers: int) -> None:
+    config = {"method": "eagle", "draft_weights_bytes": 10**9, "draft_layers": layers}
+    answer = ask(asked(runtime={"flags": {"speculative_config": config}}))
+    codes = {note.code for note in answer.assumptions}
+    assert ("draft_cache_not_counted" in codes) == (layers == 0)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "weights"),
+    [("vllm", "fp16"), ("sglang", "fp16"), ("tgi", "fp16"), ("transformers", "fp32")],
+)
+def test_servers_cast_a_float32_checkpoint(ask: Ask, runtime: str, weights: str) -> None:
+    request = asked(model="state-spaces/mamba-130m-hf", workload={"context_tokens": 512})
+    answer = ask({**request, "runtime": {"name": runtime}})
+    assert answer.subject.weight_format == weights
+    said = next(note.text for note in answer.assumptions if note.code == "checkpoint_format")
+    assert ("casts those published in fp32" in said) == (weights == "fp16")
+
+
 def test_accelerators_that_stay_idle_are_said(ask: Ask) -> None:
     answer = ask(asked(hardware={"count": 8}, parallel={"tensor": 2}))
     texts = " ".join(note.text for note in (*answer.assumptions, *answer.warnings))
@@ -504,6 +565,26 @@ REFUSED: dict[str, tuple[Json, str]] = {
             "runtime": {"name": "tgi"},
         },
         "/parallel/pipeline",
+    ),
+    "draft weights of ngram": (
+        asked(
+            runtime={
+                "flags": {"speculative_config": {"method": "ngram", "draft_weights_bytes": 10**9}}
+            }
+        ),
+        "/runtime/flags/speculative_config/draft_weights_bytes",
+    ),
+    "draft layers of mtp": (
+        asked(
+            model="deepseek-ai/DeepSeek-V3",
+            hardware={"accelerator": "H200", "count": 8},
+            runtime={"flags": {"speculative_config": {"method": "mtp", "draft_layers": 4}}},
+        ),
+        "/runtime/flags/speculative_config/draft_layers",
+    ),
+    "more in use than there is": (
+        asked(hardware={"memory_in_use_bytes": 40 * 2**30}),
+        "/hardware/memory_in_use_bytes",
     ),
     "context ranks do not divide": (
         asked(

@@ -119,7 +119,11 @@ def _rendered(answer: Any) -> str:
         )
         lines.append(f"  {'usable':<17}{ranks.usable / gib:9.2f} GiB")
     lines += ["", *_capacity(answer.capacity)]
-    for title, notes in (("Assumed", answer.assumptions), ("Beware", answer.warnings)):
+    for title, notes in (
+        ("Assumed", answer.assumptions),
+        ("Support", answer.support.notes),
+        ("Beware", answer.warnings),
+    ):
         lines += [f"{title}: {note.text}" for note in notes]
     for remedy in answer.remedies:
         patch = msgspec.json.encode(remedy.patch).decode()

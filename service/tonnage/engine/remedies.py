@@ -26,7 +26,9 @@ def pairs(case: InferenceCase) -> list[Proposal]:
 
 
 def _both(first: Proposal, second: Proposal) -> Proposal:
-    return Proposal(_merged(first.patch, second.patch), f"{first.cost}; {second.cost}")
+    """With the same first change, the mildest second one that fits is enough."""
+    axis = f"{first.cost}; {second.axis}" if second.axis else ""
+    return Proposal(_merged(first.patch, second.patch), f"{first.cost}; {second.cost}", axis)
 
 
 def _merged(first: Patch, second: Patch) -> Patch:

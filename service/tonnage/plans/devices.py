@@ -32,6 +32,19 @@ def devices_of(hardware: Hardware, release: Release, notes: list[Note]) -> Devic
             pointer="/hardware/slice",
             remedy="an accelerator's id, or a spec sheet with the slice's own memory",
         )
+    found = _devices(hardware, release, notes)
+    most = found.facts.marketed_memory_bytes
+    if hardware.memory_in_use_bytes > most:
+        raise Contradiction(
+            f"other programs can not hold {hardware.memory_in_use_bytes} bytes of "
+            f"{found.facts.name}, which has {most}",
+            pointer="/hardware/memory_in_use_bytes",
+            remedy=f"at most {most}",
+        )
+    return found
+
+
+def _devices(hardware: Hardware, release: Release, notes: list[Note]) -> Devices:
     if hardware.machine is not None:
         return _machine(hardware, release, notes)
     if isinstance(hardware.accelerator, Accelerator):
@@ -71,8 +84,9 @@ def _slice_of(
     notes.append(
         Note(
             code="slice_of_accelerator",
-            text=f"Each accelerator is a {found.profile} of a {record.name}, which holds at most "
-            f"{found.most_per_device} of them.",
+            text=f"Each accelerator is a slice {found.profile}; one {record.name} holds at most "
+            f"{found.most_per_device} of them. Ranks on slices have no link to each other: verify "
+            "that the runtime's communication works between them.",
             pointer="/hardware/slice",
         )
     )

@@ -15,6 +15,9 @@ from .requests import FitInferenceRequest, InlineModel, runtime_name
 _HALF_PRECISION = ("llama.cpp", "ollama", "exllamav2", "exllamav3")
 """Runtimes whose cache is fp16 whatever the checkpoint is in."""
 
+_CAST_TO_HALF = ("vllm", "sglang", "tgi")
+"""Servers that load a float32 checkpoint as float16 unless told otherwise."""
+
 
 def _formats(release: Release) -> list[FormatRecord]:
     return [r for r in release.records["formats"].values() if isinstance(r, FormatRecord)]
@@ -35,16 +38,12 @@ def weights_of(
         name = checkpoint
         if isinstance(request.model, InlineModel):
             pointer = "/model/checkpoint_format"
-        if runtime_name(request) == "vllm" and checkpoint == "fp32":
+        if checkpoint == "fp32" and runtime_name(request) in _CAST_TO_HALF:
             name = "fp16"
-        notes.append(
-            Note(
-                code="checkpoint_format",
-                text=f"Weights in {name}, as the checkpoint is published"
-                + (" (vLLM casts float32 to float16)." if name != checkpoint else "."),
-                pointer="/formats/weights",
-            )
-        )
+        text = f"Weights in {name}, as the checkpoint is published."
+        if name != checkpoint:
+            text = f"Weights in {name}: the server casts those published in {checkpoint}."
+        notes.append(Note(code="checkpoint_format", text=text, pointer="/formats/weights"))
     record = record_of(release, "formats", name, pointer, notes)
     assert isinstance(record, FormatRecord)
     if record.weights is None:

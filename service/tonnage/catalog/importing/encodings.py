@@ -24,6 +24,7 @@ SCALES = re.compile(
     r"\.(weight_scale|weight_scale_inv|weight_packed|scales|qweight|SCB|weight\.absmax)$"
 )
 PLAIN = re.compile(r"\.weight$")
+TEXT_PART = re.compile(r"\blanguage_model\\?\.")
 NAMED: tuple[tuple[str, tuple[Role, ...]], ...] = (
     (r"(^|\.)(mtp|nextn)", ("prediction",)),
     (r"(vision|visual|audio)", ("encoder",)),
@@ -133,20 +134,26 @@ def _is_left(module: str, whole: frozenset[str], globs: list[re.Pattern[str]]) -
     return any(run in whole for run in runs) or any(glob.match(module) for glob in globs)
 
 
+def _scheme(config: dict[str, Any]) -> dict[str, Any]:
+    """The quantization that a configuration states, of the whole model or of its text part."""
+    for part in (config, config.get("text_config")):
+        if isinstance(part, dict) and isinstance(part.get("quantization_config"), dict):
+            found: dict[str, Any] = part["quantization_config"]
+            return found
+    return {}
+
+
 def _left_alone(config: dict[str, Any]) -> list[str]:
-    scheme = config.get("quantization_config")
-    text = config.get("text_config")
-    if not isinstance(scheme, dict) and isinstance(text, dict):
-        scheme = text.get("quantization_config")
-    if not isinstance(scheme, dict):
-        return []
+    """Names and patterns, those inside a multimodal model as if it were text alone."""
+    scheme = _scheme(config)
     named = [
         value
         for key in ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
         for value in (scheme.get(key) or ())
         if isinstance(scheme.get(key), list)
     ]
-    return [name for name in named if isinstance(name, str) and 0 < len(name) <= 500][:5000]
+    short = [name for name in named if isinstance(name, str) and 0 < len(name) <= 500][:5000]
+    return [TEXT_PART.sub("", name) for name in short]
 
 
 def _glob(pattern: str) -> re.Pattern[str]:
@@ -162,16 +169,14 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def _bits_per_weight(usual: WeightEncoding, config: dict[str, Any]) -> float:
     """With the group size that the configuration states: a 16-bit scale for each group."""
-    group = _group_size(config.get("quantization_config"))
+    group = _group_size(_scheme(config))
     if usual.group_size is None or group is None or group == usual.group_size:
         return usual.bits_per_weight
     stored = float(int(usual.bits_per_weight))
     return stored + (usual.bits_per_weight - stored) * usual.group_size / group
 
 
-def _group_size(scheme: Any) -> int | None:
-    if not isinstance(scheme, dict):
-        return None
+def _group_size(scheme: dict[str, Any]) -> int | None:
     direct = scheme.get("group_size")
     groups = scheme.get("config_groups")
     if direct is None and isinstance(groups, dict):

@@ -55,8 +55,8 @@ def estimate(case: InferenceCase) -> InferenceFit:
             ),
             Note(
                 code="prompts_one_by_one",
-                text=f"{case.workload.concurrent_sequences} sequences are generated together; "
-                "their prompts are worked on one at a time.",
+                text="All sequences are generated together; their prompts are worked on one at a "
+                "time.",
             ),
         ),
     )

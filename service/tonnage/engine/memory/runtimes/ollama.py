@@ -34,7 +34,7 @@ def estimate(case: InferenceCase) -> InferenceFit:
         verdict=worst(found),
         bound_by=bound_by(found),
         ledgers=tuple(found),
-        capacity=llama_cpp.capacity(whole, llama_cpp.offloaded(whole)),
+        capacity=llama_cpp.capacity(placed, llama_cpp.offloaded(placed)),
         host_bytes=inner.host_bytes,
         assumptions=_assumptions(case, whole),
         warnings=_warnings(case, placed),

@@ -49,6 +49,8 @@ class Server(NamedTuple):
     sources: Sources
     most_pool_bytes: list[int | None]
     """What a flag caps each stage's pool at."""
+    most_at_once: tuple[str, int] | None = None
+    """The flag that limits the sequences of a replica, and its value."""
 
 
 def cache_of_stages(
@@ -127,5 +129,19 @@ def fit_of(case: InferenceCase, server: Server, assumptions: tuple[Note, ...]) -
         capacity=pool_capacity(case, server.rules, pools),
         host_bytes=0,
         assumptions=assumptions,
-        warnings=idle_accelerators(case),
+        warnings=(*idle_accelerators(case), *_queued(case, server)),
     )
+
+
+def _queued(case: InferenceCase, server: Server) -> tuple[Note, ...]:
+    if server.most_at_once is None:
+        return ()
+    flag, most = server.most_at_once
+    waiting = ceil_div(case.workload.concurrent_sequences, case.parallel.data) - most
+    if waiting <= 0:
+        return ()
+    text = (
+        f"{case.runtime.name} runs at most {flag} = {most} sequences of a replica at once; the "
+        f"other {waiting} wait."
+    )
+    return (Note(code="sequences_are_queued", text=text, pointer=f"/runtime/flags/{flag}"),)

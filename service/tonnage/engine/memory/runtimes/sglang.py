@@ -101,13 +101,13 @@ def _server(case: InferenceCase, groups: int) -> Server:
     weights = [
         (amount + beside).at_least(0) for amount in loaded(case, attention, case.parallel.tensor)
     ]
-    capped = flags.max_total_tokens
+    capped, running = flags.max_total_tokens, flags.max_running_requests
     return Server(
         stages=[_stage(case, amount) for amount in weights],
         caches=caches,
         rules=PoolRules(
             longest_tokens=flags.context_length or longest,
-            most_sequences=flags.max_running_requests or 4096,
+            most_sequences=running or 4096,
             groups=groups,
         ),
         sources=Sources(
@@ -118,6 +118,7 @@ def _server(case: InferenceCase, groups: int) -> Server:
         most_pool_bytes=[
             None if capped is None else capped * max(cache.token_bytes, 1) for cache in caches
         ],
+        most_at_once=None if running is None else ("max_running_requests", running),
     )
 
 

@@ -60,7 +60,7 @@ def _server(case: InferenceCase) -> Server:
     check_context(case)
     era, flags = cast(TensorRtLlmEra, case.era), cast(TensorRtLlmFlags, case.flags)
     check_length(case, "max_seq_len", flags.max_seq_len)
-    parallel = case.parallel
+    parallel, most_sequences = case.parallel, flags.max_batch_size or era.max_batch_size
     caches = cache_of_stages(
         case, parallel.tensor, flags.tokens_per_block or era.kv_block_tokens, windowed=True
     )
@@ -71,7 +71,7 @@ def _server(case: InferenceCase) -> Server:
         caches=caches,
         rules=PoolRules(
             longest_tokens=flags.max_seq_len or case.model.longest_context_tokens,
-            most_sequences=flags.max_batch_size or era.max_batch_size,
+            most_sequences=most_sequences,
             start_tokens=flags.max_seq_len or case.workload.context_tokens,
             fixed_length=flags.max_seq_len is not None,
         ),
@@ -84,6 +84,7 @@ def _server(case: InferenceCase) -> Server:
             None if flags.max_tokens is None else flags.max_tokens * max(cache.token_bytes, 1)
             for cache in caches
         ],
+        most_at_once=("max_batch_size", most_sequences),
     )
 
 

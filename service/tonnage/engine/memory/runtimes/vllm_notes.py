@@ -11,6 +11,8 @@ from tonnage.engine.memory.runtimes.shared import idle_accelerators
 from tonnage.engine.memory.runtimes.vllm_limits import Limits
 from tonnage.engine.values import ceil_div
 
+DRAFTS_WITH_A_CACHE = frozenset({"draft_model", "eagle", "dflash"})
+
 
 def assumptions(case: InferenceCase, limits: Limits) -> tuple[Note, ...]:
     era, flags = cast(VllmEra, case.era), cast(VllmFlags, case.flags)
@@ -40,6 +42,16 @@ def assumptions(case: InferenceCase, limits: Limits) -> tuple[Note, ...]:
                 text=f"max_num_batched_tokens {limits.batched_tokens} and max_num_seqs "
                 f"{limits.sequences}, vLLM {case.version}'s defaults here where not set.",
                 pointer="/runtime/flags/max_num_batched_tokens",
+            )
+        )
+    drafting = flags.speculative_config
+    if drafting and drafting.method in DRAFTS_WITH_A_CACHE and not drafting.draft_layers:
+        notes.append(
+            Note(
+                code="draft_cache_not_counted",
+                text=f"The layers of what {drafting.method} drafts with are not stated: their "
+                "cache is not counted.",
+                pointer="/runtime/flags/speculative_config/draft_layers",
             )
         )
     return tuple(notes)

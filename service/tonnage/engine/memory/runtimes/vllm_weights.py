@@ -73,15 +73,25 @@ def _loaded(case: InferenceCase, encoding: WeightEncoding) -> list[Estimate]:
 def _draft(case: InferenceCase, encoding: WeightEncoding) -> int:
     """Weights of what drafts tokens ahead, on the last stage."""
     drafting = cast(VllmFlags, case.flags).speculative_config
-    if drafting is None or drafting.method == "ngram":
+    if drafting is None:
         return 0
     pointer = "/runtime/flags/speculative_config"
+    if drafting.method in ("ngram", "mtp"):
+        for name in ("draft_weights_bytes", "draft_layers"):
+            if getattr(drafting, name):
+                raise Contradiction(
+                    f"{drafting.method} drafts without another model",
+                    pointer=f"{pointer}/{name}",
+                    remedy="0, or left out",
+                )
+    if drafting.method == "ngram":
+        return 0
     if drafting.method == "mtp":
         if not prediction_layers(case.model):
             raise Contradiction(
                 "the model has no layers of its own that predict further tokens",
                 pointer=f"{pointer}/method",
-                remedy="draft_model, eagle, medusa or ngram",
+                remedy="draft_model, eagle, medusa, dflash or ngram",
             )
         return prediction_bytes(case.model, encoding, case.parallel.tensor, expert_ranks(case))
     if not drafting.draft_weights_bytes:
