@@ -16,7 +16,7 @@ from tonnage.engine.hardware import (
     Stack,
     UsableMemory,
 )
-from tonnage.engine.model import ModelArchitecture
+from tonnage.engine.model import ModelArchitecture, ModelPart
 from tonnage.engine.precision import CacheEncoding, WeightEncoding
 from tonnage.engine.runtime import Accounting, DataFlow, FormatSupport, Message, StackSupport
 from tonnage.engine.values import Bytes, Count, ParameterCount
@@ -232,6 +232,7 @@ class RuntimeRecord(Record, tag="runtimes", tag_field="kind", frozen=True, kw_on
     """Schemes as the project's documents name them."""
     parallelism: tuple[Line, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
+    model_parts: tuple[ModelPart, ...] = ()
     messages: tuple[Message, ...] = ()
 
 

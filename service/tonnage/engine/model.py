@@ -6,7 +6,7 @@ attention, dense and sparse) is data and needs no code of its own.
 
 from collections import Counter
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -36,6 +36,10 @@ Mixer = (
     | ShortConvolution
 )
 FeedForward = Dense | MixtureOfExperts
+
+
+ModelPart = Literal["encoder", "cross_attention", "state_space", "latent_attention", "pooling"]
+"""Parts that not every runtime can run."""
 
 
 class Layer(Value, frozen=True, kw_only=True):
@@ -159,6 +163,23 @@ class ModelArchitecture(
             if isinstance(mixer, Attention)
         }
         return tuple(sorted(heads))
+
+    @cached_property
+    def parts(self) -> tuple[ModelPart, ...]:
+        """What a runtime must know beside plain decoder layers."""
+        mixers = [mixer for layer in self.layers for mixer in layer.mixers]
+        found: list[ModelPart] = []
+        if any(extra.role == "encoder" and extra.loaded for extra in self.extras):
+            found.append("encoder")
+        if self.encoder_tokens:
+            found.append("cross_attention")
+        if any(not isinstance(mixer, Attention | LatentAttention) for mixer in mixers):
+            found.append("state_space")
+        if self.latent_up_parameters:
+            found.append("latent_attention")
+        if not self.generates:
+            found.append("pooling")
+        return tuple(found)
 
     @cached_property
     def encoder_tokens(self) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 from .answer import OutcomeCode
 from .eras import Era, Text
 from .hardware import Capability, Stack
+from .model import ModelPart
 from .values import ShortText, Value
 from .version import parse_version
 
@@ -83,6 +84,8 @@ class Runtime(Value, frozen=True, kw_only=True, dict=True, cache_hash=True):
     """``0.11.0``, or a build number as ``b6500``."""
     formats: tuple[FormatSupport, ...] = ()
     data_flows: tuple[DataFlow, ...] = ()
+    model_parts: tuple[ModelPart, ...] = ()
+    """What a model may have beside plain decoder layers; on other parts the facts are silent."""
     messages: tuple[Message, ...] = ()
     """Oldest first."""
 

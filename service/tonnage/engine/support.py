@@ -12,6 +12,7 @@ import msgspec
 from .answer import Note, Support
 from .case import InferenceCase
 from .hardware import Accelerator, Stack
+from .model import ModelPart
 from .runtime import FormatSupport, Runtime
 from .version import parse_version
 
@@ -20,6 +21,7 @@ class SupportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     runtime_on_device: Support
     format_on_device: Support
     cache_format_on_device: Support
+    model_on_runtime: Support
     notes: tuple[Note, ...] = ()
 
 
@@ -38,6 +40,7 @@ def support(case: InferenceCase) -> SupportAnswer:
         (case.weights.id, case.weights.family),
         case.key_cache.id,
         case.value_cache.id,
+        case.model.parts,
     )
 
 
@@ -55,6 +58,7 @@ def _support(
     weights: tuple[str, str],
     keys: str,
     values: str,
+    parts: tuple[ModelPart, ...],
 ) -> SupportAnswer:
     asked = _Asked(runtime, version, device)
     notes: list[Note] = []
@@ -66,8 +70,25 @@ def _support(
         runtime_on_device=on_device,
         format_on_device=_format(asked, weights[0], held, stack, notes),
         cache_format_on_device=min(caches, key=_WORST_FIRST.index),
+        model_on_runtime=_model(runtime, parts, notes),
         notes=tuple(notes),
     )
+
+
+def _model(runtime: Runtime, parts: tuple[ModelPart, ...], notes: list[Note]) -> Support:
+    """Whether the runtime is known to run what the model is made of."""
+    silent = [part.replace("_", " ") for part in parts if part not in runtime.model_parts]
+    if not silent:
+        return "yes"
+    notes.append(
+        Note(
+            code="verify_model",
+            text=f"The catalog is silent on whether {runtime.name} runs a model with "
+            f"{' and '.join(silent)}: verify it.",
+            pointer="/model",
+        )
+    )
+    return "unknown"
 
 
 _WORST_FIRST: tuple[Support, ...] = ("no", "unknown", "limited", "yes")

@@ -141,7 +141,11 @@ def _tried(
             says = support(question.case)
         except (EngineError, UnknownName, msgspec.ValidationError):
             continue
-        if "no" in (says.format_on_device, says.cache_format_on_device):
+        if "no" in (
+            says.runtime_on_device,
+            says.format_on_device,
+            says.cache_format_on_device,
+        ):
             continue
         if _BEST_FIRST.index(after) < _BEST_FIRST.index(verdict):
             found.append(Remedy(patch=proposal.patch, cost=proposal.cost, verdict=after))

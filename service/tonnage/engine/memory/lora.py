@@ -4,7 +4,7 @@ vLLM allocates ``max_loras`` slots of the largest rank for every projection when
 adapters are there or not: A is rank x in, B is out x rank, both in 16 bit (vLLM 0.6-0.33
 ``lora/layers``). Column-parallel projections keep A whole and split B, row-parallel ones the
 reverse; with ``fully_sharded_loras`` the whole half is split too. Left out: adapters on experts,
-embeddings and the output head.
+latent attention, embeddings and the output head.
 """
 
 from functools import lru_cache
