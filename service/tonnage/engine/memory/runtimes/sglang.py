@@ -5,7 +5,7 @@ the ranks; activations and CUDA graphs live in the (1 - f) part. Without the fla
 tensor ranks, or from a reserve for the prefill chunk and the graphs, by version. Read from SGLang
 0.3.6 to 0.5.23 ``server_args.py`` and ``model_runner.py``, checked against logs in its issues.
 What a load takes is the free memory that it cost: segments and kernels beside the weights.
-Left out: draft models, hierarchical cache, pools apart for windows and states, the request index beside the pool.
+Left out: draft models, hierarchical cache, pools apart for windows and states, the request index.
 """
 
 from typing import NamedTuple, cast
