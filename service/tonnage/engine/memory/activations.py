@@ -5,6 +5,8 @@ vocabulary, an encoder over the images or sounds of a batch. The largest counts.
 vLLM's own profile lines and holds for PyTorch code in general; what scatters is in the calibration.
 """
 
+from functools import lru_cache
+
 from tonnage.engine.feed_forward import Dense, MixtureOfExperts
 from tonnage.engine.model import ModelArchitecture
 from tonnage.engine.modules import Extra
@@ -21,6 +23,7 @@ def sampler_bytes(sequences: int, vocabulary_size: int, bytes_per_logit: int) ->
     return bytes_per_logit * sequences * vocabulary_size
 
 
+@lru_cache(maxsize=4096)
 def forward_bytes(
     model: ModelArchitecture,
     batch_tokens: int,

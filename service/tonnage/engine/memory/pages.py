@@ -82,6 +82,8 @@ class PagedCache(msgspec.Struct, frozen=True, dict=True):
 
     def shared_blocks(self, prefix_tokens: int) -> int:
         """Whole blocks of a common prefix that sequences keep once: of layers that keep it all."""
+        if prefix_tokens <= 0:
+            return 0
         return sum(
             group.copies * (prefix_tokens // group.block_tokens)
             for group in self.groups

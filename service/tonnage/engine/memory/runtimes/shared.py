@@ -53,6 +53,8 @@ def check_length(case: InferenceCase, flag: str, most_tokens: int | None) -> Non
 def check_layout(case: InferenceCase) -> None:
     """Raise Contradiction where ranks, heads, experts or layers do not divide."""
     parallel, model = case.parallel, case.model
+    if parallel.ranks == parallel.expert == 1:
+        return
     if parallel.ranks > case.count:
         raise Contradiction(
             f"tensor x pipeline x data = {parallel.ranks} ranks need as many accelerators; "

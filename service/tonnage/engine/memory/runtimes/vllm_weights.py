@@ -4,7 +4,10 @@
 experts + adapter slots + the draft``, less what is offloaded to system memory.
 """
 
+from functools import lru_cache
 from typing import cast
+
+import msgspec
 
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import VllmEra
@@ -22,6 +25,7 @@ from tonnage.engine.memory.weights import (
 )
 from tonnage.engine.precision import WeightEncoding
 from tonnage.engine.values import GIB, ceil_div
+from tonnage.engine.workload import InferenceWorkload
 
 
 def expert_ranks(case: InferenceCase) -> int:
@@ -30,13 +34,21 @@ def expert_ranks(case: InferenceCase) -> int:
     return case.parallel.tensor * case.parallel.data
 
 
-def weights_of_stages(case: InferenceCase) -> list[Estimate]:
-    """What one rank of each pipeline stage loads."""
+ANY_WORKLOAD = InferenceWorkload(context_tokens=1)
+
+
+def weights_of_stages(case: InferenceCase) -> tuple[Estimate, ...]:
+    """What one rank of each pipeline stage loads, whatever the workload."""
+    return _weights_of_stages(msgspec.structs.replace(case, workload=ANY_WORKLOAD, in_use_bytes=0))
+
+
+@lru_cache(maxsize=4096)
+def _weights_of_stages(case: InferenceCase) -> tuple[Estimate, ...]:
     amounts = _whole(case)
     kept = cast(VllmFlags, case.flags).cpu_offload_gb * GIB
     if not kept or cast(VllmEra, case.era).offloaded_weights == "counted":
-        return amounts
-    return [(amount - Estimate.exact(round(kept))).at_least(0) for amount in amounts]
+        return tuple(amounts)
+    return tuple((amount - Estimate.exact(round(kept))).at_least(0) for amount in amounts)
 
 
 def _whole(case: InferenceCase) -> list[Estimate]:
