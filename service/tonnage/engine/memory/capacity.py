@@ -1,13 +1,18 @@
-"""How many tokens, sequences and how long a context does a pool of cache pages hold?"""
+"""How many tokens, sequences and how long a context fit: in a pool of cache pages, or by trying?"""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from tonnage.engine.answer import Capacity
+from tonnage.engine.answer import Capacity, Ledger
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.memory.pages import PagedCache
+from tonnage.engine.memory.runtimes.verdict import least_free, left_for_cache
 from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div
+
+MOST_SEQUENCES = 4096
+"""How far sequences are searched, or counted where nothing is cached and no limit is set."""
 
 
 class Pool(NamedTuple):
@@ -132,4 +137,36 @@ def _longest(
     return largest(
         lambda n: cache.blocks_of_many(n, rules.batched_tokens, sequences, prefix) <= blocks,
         min(prefix, limit),
+    )
+
+
+def searched_capacity(
+    case: InferenceCase,
+    ledgers: Callable[[int, int], list[Ledger]],
+    kv_bytes_per_token: int,
+    layers_on_accelerator: int | None = None,
+) -> Capacity:
+    """Of a runtime that allocates for a context and a number of sequences.
+
+    ``ledgers`` gives every device's for a context length and a number of sequences; what fits
+    leaves something free on each of them.
+    """
+    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
+    longest = _most(lambda n: least_free(ledgers(n, sequences)), case.model.longest_context_tokens)
+    return Capacity(
+        kv_tokens=longest.times(sequences),
+        kv_cache_bytes=left_for_cache(ledgers(context, sequences)),
+        sequences_at_context=_most(lambda n: least_free(ledgers(context, n)), MOST_SEQUENCES),
+        longest_context=longest,
+        kv_bytes_per_token=kv_bytes_per_token,
+        layers_on_accelerator=layers_on_accelerator,
+    )
+
+
+def _most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
+    """The most that leaves something free, in each of the three readings."""
+    return Estimate(
+        largest(lambda n: free(n).low >= 0, ceiling),
+        largest(lambda n: free(n).expected >= 0, ceiling),
+        largest(lambda n: free(n).high >= 0, ceiling),
     )

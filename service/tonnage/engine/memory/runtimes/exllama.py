@@ -7,7 +7,6 @@ measured run is behind the working buffers, which are an assumption and say so. 
 parallel, draft models, vision towers.
 """
 
-from collections.abc import Callable
 from typing import cast
 
 from tonnage.engine import calibration
@@ -15,29 +14,26 @@ from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, l
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import ExllamaEra
-from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import ExllamaFlags
+from tonnage.engine.memory.capacity import searched_capacity
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.runtimes.shared import (
     check_context,
     check_devices,
+    check_unsplit,
     device_margin,
     scaled,
     usable,
 )
-from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, left_for_cache, worst
+from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import (
     extra_bytes,
     final_norm_bytes,
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div, round_up
-
-MOST_SEQUENCES = 4096
-"""How far the search for concurrent sequences goes."""
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -67,14 +63,10 @@ def estimate(case: InferenceCase) -> InferenceFit:
 
 def rank_ledgers(case: InferenceCase) -> list[Ledger]:
     """The ledger of each device."""
-    for name in ("tensor", "pipeline", "data", "expert"):
-        if getattr(case.parallel, name) != 1:
-            raise Contradiction(
-                "layers are split over hardware.count accelerators in order; it is modelled "
-                f"without a {name} parallel size",
-                pointer=f"/parallel/{name}",
-                remedy="1",
-            )
+    check_unsplit(
+        case,
+        "layers are split over hardware.count accelerators in order; it is modelled without",
+    )
     check_context(case)
     check_devices(case, case.model.layer_count, "whole layers are placed")
     return _ledgers(case, case.workload.context_tokens, case.workload.concurrent_sequences)
@@ -140,19 +132,6 @@ def _ledgers(case: InferenceCase, context: int, sequences: int) -> list[Ledger]:
 
 
 def _capacity(case: InferenceCase) -> Capacity:
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-
-    def least(context: int, sequences: int) -> Estimate:
-        return least_free(_ledgers(case, context, sequences))
-
-    def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
-        return Estimate(
-            largest(lambda n: free(n).low >= 0, ceiling),
-            largest(lambda n: free(n).expected >= 0, ceiling),
-            largest(lambda n: free(n).high >= 0, ceiling),
-        )
-
-    longest = most(lambda n: least(n, sequences), case.model.longest_context_tokens)
     page = cast(ExllamaEra, case.era).page_tokens
     one, two = (
         sum(
@@ -161,10 +140,8 @@ def _capacity(case: InferenceCase) -> Capacity:
         )
         for pages in (1, 2)
     )
-    return Capacity(
-        kv_tokens=longest.times(sequences),
-        kv_cache_bytes=left_for_cache(_ledgers(case, context, sequences)),
-        sequences_at_context=most(lambda n: least(context, n), MOST_SEQUENCES),
-        longest_context=longest,
+    return searched_capacity(
+        case,
+        lambda context, sequences: _ledgers(case, context, sequences),
         kv_bytes_per_token=(two - one) // page,
     )

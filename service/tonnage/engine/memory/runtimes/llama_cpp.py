@@ -6,15 +6,14 @@ has a whole compute buffer. Left out: several copies of inputs under pipeline pa
 that other builds make at load, and row and tensor splits.
 """
 
-from collections.abc import Callable
 from typing import cast
 
 from tonnage.engine.answer import Capacity, InferenceFit, Ledger, Note
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.errors import Contradiction
-from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import LlamaCppFlags
+from tonnage.engine.memory.capacity import searched_capacity
 from tonnage.engine.memory.kv_cache import token_bytes
 from tonnage.engine.memory.runtimes.llama_cpp_ledger import ledgers
 from tonnage.engine.memory.runtimes.llama_cpp_terms import (
@@ -24,14 +23,11 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import (
     micro_batch,
     placement,
 )
-from tonnage.engine.memory.runtimes.shared import check_context, check_devices
-from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, left_for_cache, worst
-from tonnage.engine.search import largest
+from tonnage.engine.memory.runtimes.shared import check_context, check_devices, check_unsplit
+from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, worst
 
 MOST_DEVICES = 16
 """``GGML_MAX_SPLIT``-sized device lists (llama.cpp ``llama_max_devices``)."""
-MOST_SEQUENCES = 4096
-"""How far the search for concurrent sequences goes."""
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -64,15 +60,10 @@ def offloaded(case: InferenceCase) -> int:
 
 
 def check(case: InferenceCase) -> None:
-    parallel = case.parallel
-    for name in ("tensor", "pipeline", "data", "expert"):
-        if getattr(parallel, name) != 1:
-            raise Contradiction(
-                "llama.cpp splits layers over hardware.count devices by itself; it has no "
-                f"{name} parallel size",
-                pointer=f"/parallel/{name}",
-                remedy="1",
-            )
+    check_unsplit(
+        case,
+        "llama.cpp splits layers over hardware.count devices by itself, without",
+    )
     check_context(case)
     check_devices(case, MOST_DEVICES, f"llama.cpp splits over at most {MOST_DEVICES}")
     if case.value_cache.encoding.bits_per_element < 16 and not flash_attention(case):
@@ -102,25 +93,9 @@ def most_layers(case: InferenceCase) -> int:
 
 
 def capacity(case: InferenceCase, wanted: int) -> Capacity:
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-
-    def frees(context: int, sequences: int) -> Estimate:
-        return least_free(ledgers(case, wanted, context, sequences))
-
-    def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
-        return Estimate(
-            largest(lambda n: free(n).low >= 0, ceiling),
-            largest(lambda n: free(n).expected >= 0, ceiling),
-            largest(lambda n: free(n).high >= 0, ceiling),
-        )
-
-    longest = most(lambda n: frees(n, sequences), case.model.longest_context_tokens)
-    held = most(lambda n: frees(context, n), MOST_SEQUENCES)
-    return Capacity(
-        kv_tokens=longest.times(sequences),
-        kv_cache_bytes=left_for_cache(ledgers(case, wanted, context, sequences)),
-        sequences_at_context=held,
-        longest_context=longest,
+    return searched_capacity(
+        case,
+        lambda context, sequences: ledgers(case, wanted, context, sequences),
         kv_bytes_per_token=_token_bytes(case),
         layers_on_accelerator=most_layers(case),
     )

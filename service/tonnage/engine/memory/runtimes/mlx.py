@@ -6,7 +6,6 @@ against the working set that macOS recommends for the GPU. Read from mlx-lm's ``
 keeps for later (``mx.set_cache_limit``), a distributed group, quantized caches.
 """
 
-from collections.abc import Callable
 from typing import cast
 
 from tonnage.engine import calibration
@@ -14,29 +13,26 @@ from tonnage.engine.answer import Capacity, Entry, InferenceFit, Ledger, Note, l
 from tonnage.engine.caches import StateCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import MlxEra
-from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import MlxFlags
+from tonnage.engine.memory.capacity import searched_capacity
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.runtimes.shared import (
     check_context,
     check_devices,
+    check_unsplit,
     device_margin,
     scaled,
     usable,
 )
-from tonnage.engine.memory.runtimes.verdict import bound_by, left_for_cache, worst
+from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import (
     extra_bytes,
     final_norm_bytes,
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.search import largest
 from tonnage.engine.values import round_up
-
-MOST_SEQUENCES = 4096
-"""How far the search for concurrent sequences goes."""
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -63,13 +59,10 @@ def estimate(case: InferenceCase) -> InferenceFit:
 
 
 def rank_ledgers(case: InferenceCase) -> list[Ledger]:
-    for name in ("tensor", "pipeline", "data", "expert"):
-        if getattr(case.parallel, name) != 1:
-            raise Contradiction(
-                f"mlx-lm is modelled on one machine, without a {name} parallel size",
-                pointer=f"/parallel/{name}",
-                remedy="1",
-            )
+    check_unsplit(
+        case,
+        "mlx-lm is modelled on one machine, without",
+    )
     check_context(case)
     check_devices(case, 1, "mlx-lm is modelled on one machine")
     return [_ledger(case, case.workload.context_tokens, case.workload.concurrent_sequences)]
@@ -143,22 +136,10 @@ def _ledger(case: InferenceCase, context: int, sequences: int) -> Ledger:
 
 
 def _capacity(case: InferenceCase) -> Capacity:
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-
-    def most(free: Callable[[int], Estimate], ceiling: int) -> Estimate:
-        return Estimate(
-            largest(lambda n: free(n).low >= 0, ceiling),
-            largest(lambda n: free(n).expected >= 0, ceiling),
-            largest(lambda n: free(n).high >= 0, ceiling),
-        )
-
-    longest = most(lambda n: _ledger(case, n, sequences).free, case.model.longest_context_tokens)
     step, limit = cast(MlxEra, case.era).cache_step_tokens, case.model.longest_context_tokens
     per_step = cache_bytes(case, limit + step) - cache_bytes(case, limit)
-    return Capacity(
-        kv_tokens=longest.times(sequences),
-        kv_cache_bytes=left_for_cache([_ledger(case, context, sequences)]),
-        sequences_at_context=most(lambda n: _ledger(case, context, n).free, MOST_SEQUENCES),
-        longest_context=longest,
+    return searched_capacity(
+        case,
+        lambda context, sequences: [_ledger(case, context, sequences)],
         kv_bytes_per_token=per_step // step,
     )

@@ -20,7 +20,7 @@ from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import SglangFlags
 from tonnage.engine.memory.activations import forward_bytes
-from tonnage.engine.memory.capacity import Pool, PoolRules
+from tonnage.engine.memory.capacity import MOST_SEQUENCES, Pool, PoolRules
 from tonnage.engine.memory.loaded import loaded
 from tonnage.engine.memory.runtimes.pool_server import (
     Server,
@@ -107,7 +107,7 @@ def _server(case: InferenceCase, groups: int) -> Server:
         caches=caches,
         rules=PoolRules(
             longest_tokens=flags.context_length or longest,
-            most_sequences=running or 4096,
+            most_sequences=running or MOST_SEQUENCES,
             groups=groups,
         ),
         sources=Sources(

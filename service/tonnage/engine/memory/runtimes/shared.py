@@ -107,6 +107,15 @@ def _listed(numbers: tuple[int, ...]) -> str:
     return " and ".join(map(str, numbers))
 
 
+def check_unsplit(case: InferenceCase, why: str) -> None:
+    """Raise Contradiction for parallel sizes under a runtime that has none."""
+    for name in ("tensor", "pipeline", "data", "expert"):
+        if getattr(case.parallel, name) != 1:
+            raise Contradiction(
+                f"{why} a {name} parallel size", pointer=f"/parallel/{name}", remedy="1"
+            )
+
+
 def check_devices(case: InferenceCase, most: int, why: str) -> None:
     if case.count > most:
         raise Contradiction(

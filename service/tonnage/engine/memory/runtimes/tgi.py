@@ -15,7 +15,7 @@ from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import ZERO, Estimate
 from tonnage.engine.flags import TgiFlags
 from tonnage.engine.memory.activations import forward_bytes
-from tonnage.engine.memory.capacity import Pool, PoolRules
+from tonnage.engine.memory.capacity import MOST_SEQUENCES, Pool, PoolRules
 from tonnage.engine.memory.loaded import loaded
 from tonnage.engine.memory.runtimes.pool_server import (
     Server,
@@ -81,7 +81,7 @@ def _server(case: InferenceCase) -> Server:
         rules=PoolRules(
             longest_tokens=cast(TgiFlags, case.flags).max_total_tokens
             or case.model.longest_context_tokens,
-            most_sequences=4096,
+            most_sequences=MOST_SEQUENCES,
             start_tokens=_longest_request(case),
         ),
         sources=Sources(

@@ -14,30 +14,27 @@ from tonnage.engine.attention import LatentAttention
 from tonnage.engine.caches import StateCache, TokenCache
 from tonnage.engine.case import InferenceCase
 from tonnage.engine.eras import TransformersEra
-from tonnage.engine.errors import Contradiction
 from tonnage.engine.estimate import Estimate
 from tonnage.engine.flags import TransformersFlags
 from tonnage.engine.memory.activations import forward_bytes, score_bytes
+from tonnage.engine.memory.capacity import searched_capacity
 from tonnage.engine.memory.kv_cache import state_bytes, token_bytes
 from tonnage.engine.memory.runtimes.shared import (
     check_context,
     check_devices,
+    check_unsplit,
     device_margin,
     scaled,
     usable,
 )
-from tonnage.engine.memory.runtimes.verdict import bound_by, least_free, left_for_cache, worst
+from tonnage.engine.memory.runtimes.verdict import bound_by, worst
 from tonnage.engine.memory.weights import (
     extra_bytes,
     final_norm_bytes,
     layer_bytes,
     vocabulary_bytes,
 )
-from tonnage.engine.search import largest
 from tonnage.engine.values import ceil_div
-
-MOST_SEQUENCES = 4096
-"""How far the search for concurrent sequences goes."""
 
 
 def estimate(case: InferenceCase) -> InferenceFit:
@@ -61,14 +58,11 @@ def estimate(case: InferenceCase) -> InferenceFit:
 
 def rank_ledgers(case: InferenceCase) -> list[Ledger]:
     """The ledger of each device."""
-    for name in ("tensor", "pipeline", "data", "expert"):
-        if getattr(case.parallel, name) != 1:
-            raise Contradiction(
-                "Transformers places layers over hardware.count devices with device_map; it is "
-                f"modelled without a {name} parallel size",
-                pointer=f"/parallel/{name}",
-                remedy="1",
-            )
+    check_unsplit(
+        case,
+        "Transformers places layers over hardware.count devices with device_map; "
+        "it is modelled without",
+    )
     check_context(case)
     check_devices(case, case.model.layer_count, "device_map places whole layers")
     return _ledgers(case, case.workload.context_tokens, case.workload.concurrent_sequences)
@@ -147,31 +141,13 @@ def _ledgers(case: InferenceCase, context: int, sequences: int) -> list[Ledger]:
 
 
 def _capacity(case: InferenceCase) -> Capacity:
-    context, sequences = case.workload.context_tokens, case.workload.concurrent_sequences
-
-    def least(context: int, sequences: int) -> Estimate:
-        return least_free(_ledgers(case, context, sequences))
-
     limit = case.model.longest_context_tokens
-    longest = Estimate(
-        largest(lambda n: least(n, sequences).low >= 0, limit),
-        largest(lambda n: least(n, sequences).expected >= 0, limit),
-        largest(lambda n: least(n, sequences).high >= 0, limit),
-    )
-    held = Estimate(
-        largest(lambda n: least(context, n).low >= 0, MOST_SEQUENCES),
-        largest(lambda n: least(context, n).expected >= 0, MOST_SEQUENCES),
-        largest(lambda n: least(context, n).high >= 0, MOST_SEQUENCES),
-    )
-    names = case.model.layer_counts
     per_token = sum(
         count * (layer_cache_bytes(case, name, limit) - layer_cache_bytes(case, name, limit - 1))
-        for name, count in names.items()
+        for name, count in case.model.layer_counts.items()
     )
-    return Capacity(
-        kv_tokens=longest.times(sequences),
-        kv_cache_bytes=left_for_cache(_ledgers(case, context, sequences)),
-        sequences_at_context=held,
-        longest_context=longest,
+    return searched_capacity(
+        case,
+        lambda context, sequences: _ledgers(case, context, sequences),
         kv_bytes_per_token=per_token,
     )
