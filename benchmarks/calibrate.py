@@ -34,7 +34,7 @@ from tonnage.engine.memory.runtimes.llama_cpp_terms import backend
 from tonnage.engine.memory.runtimes.shared import usable
 from tonnage.engine.memory.runtimes.vllm_activations import (
     activation_class,
-    encoder_bytes,
+    encoder_peak_bytes,
     encoder_vectors,
     graph_class,
     peak_bytes,
@@ -134,7 +134,7 @@ def origin_of(source: str | None) -> str:
     return "/".join(parts[:5] if parts[3:4] in (["issues"], ["pull"]) else parts[:3])
 
 
-def vllm_samples(cases: Iterable[Case], release: Release, known: Known) -> list[Sample]:
+def server_samples(cases: Iterable[Case], release: Release, known: Known) -> list[Sample]:
     found: list[Sample] = []
     for row, origin in cases:
         setting = setting_of(row, release, known)
@@ -174,7 +174,7 @@ def _vllm_values(row: InferenceRow, setting: Setting) -> list[tuple[str, float]]
         kind = activation_class(case)
         device = usable(case.accelerator).expected_bytes
         formula = peak_bytes(case, case.era, case.flags, setting.limits)
-        encoder = encoder_bytes(case, case.flags, setting.limits)
+        encoder = encoder_peak_bytes(case, case.flags, setting.limits)
         if encoder and encoder == formula and kind == "encoder":
             vectors = encoder_vectors(case, case.flags, setting.limits)
             found.append(("VLLM_ENCODER_VECTORS", max(rest, 0) * GIB / vectors))
@@ -335,7 +335,7 @@ def hold_out(
     cases: list[Case], release: Release, known: Known, widening: float
 ) -> tuple[int, int, list[str]]:
     """How many observations lie in the interval that was fitted without their origin."""
-    samples = vllm_samples(cases, release, known)
+    samples = server_samples(cases, release, known)
     kept = fit(samples, widening)
     covered, missed = [], []
     for origin in sorted({case.origin for case in cases}):
@@ -431,10 +431,10 @@ def main() -> None:
     cases = [Case(row, origin_of(row.source)) for row in rows]
     local = read_rows(arguments.cases / "local_memory.jsonl")
     for _ in range(SETTLING_ROUNDS):
-        first = fit(vllm_samples(cases, release, known))
+        first = fit(server_samples(cases, release, known))
         apply({name: found for name, found in first.items() if not name.startswith(EXCESS)})
     widening = widening_for_aim(cases, release, known)
-    samples = [*vllm_samples(cases, release, known), *llama_cpp_samples(local, release, known)]
+    samples = [*server_samples(cases, release, known), *llama_cpp_samples(local, release, known)]
     text = text_of(fit(samples, widening), widening)
     print(text)
     if arguments.write:

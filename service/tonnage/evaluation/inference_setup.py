@@ -1,8 +1,7 @@
 """From the setup of a serving engine's row to the engine's case.
 
-A setting that no request can say is passed over where it adds to a quantity (draft models,
-adapters) and noted where it redefines one (context parallelism, offloading). Development builds
-count as the newest version of the catalog.
+A row that names no device, or no version, is laid out on a stand-in and marked so, and only what
+does not depend on it is scored. The row's arguments are read beside this, in ``inference_flags``.
 """
 
 import re

@@ -21,10 +21,10 @@ from tonnage.engine.memory.runtimes.vllm_limits import Limits
 
 
 def activations(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> Estimate:
-    """The larger of sampler and forward pass, and how far measured peaks lie from it.
+    """The peak by its formulas, and how far measured peaks lie from it.
 
-    The spread holds what the formula does not know: kernels' workspaces, profiling runs of vision
-    encoders, buffers between ranks, and how far the overhead and graph terms are from their median.
+    The spread holds what the formulas do not know: kernels' workspaces, buffers between ranks, and
+    how far the overhead and graph terms are from their median.
     """
     peak = peak_bytes(case, era, flags, limits)
     device = usable(case.accelerator).expected_bytes
@@ -43,7 +43,7 @@ def peak_bytes(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limi
         gathered_ranks=parallel.data,
         whole_experts=parallel.expert > 1,
     )
-    return max(sampler, forward, encoder_bytes(case, flags, limits))
+    return max(sampler, forward, encoder_peak_bytes(case, flags, limits))
 
 
 def _sampler_bytes(case: InferenceCase, era: VllmEra, flags: VllmFlags, limits: Limits) -> int:
@@ -72,7 +72,8 @@ def encoder_vectors(case: InferenceCase, flags: VllmFlags, limits: Limits) -> in
     )
 
 
-def encoder_bytes(case: InferenceCase, flags: VllmFlags, limits: Limits) -> int:
+def encoder_peak_bytes(case: InferenceCase, flags: VllmFlags, limits: Limits) -> int:
+    """The median of what measured profile runs hold for each byte of the encoder's vectors."""
     return round(calibration.VLLM_ENCODER_VECTORS[1] * encoder_vectors(case, flags, limits))
 
 
